@@ -23,9 +23,13 @@ struct breaking {
 static bool is_meant(const struct breaking *breaking, const Pb__KeyValue *kv)
 {
     const size_t dir_len = breaking->keys.dir_len;
+    struct etcd_value value;
 
     if (breaking->owner == NULL)
         return true;
+    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    if (value.kept)
+        return false;
     return kv->key.len - dir_len == strlen(breaking->owner) &&
            memcmp(kv->key.data + dir_len, breaking->owner, kv->key.len - dir_len) == 0;
 }

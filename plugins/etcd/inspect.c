@@ -44,14 +44,25 @@ bool etcd_inspect_is_sound(const Pb__RangeResponse *answer, const struct etcd_ke
     return true;
 }
 
+bool etcd_inspect_holds(struct etcd_inspect_walk *walk, const Pb__KeyValue *kv)
+{
+    const bool first = !walk->begun;
+    struct etcd_value value;
+
+    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    walk->begun = true;
+    walk->readers = value.shared && (first || walk->readers);
+    return value.limit > 1 ? !value.waits : first || walk->readers;
+}
+
 size_t etcd_inspect_holders(const Pb__RangeResponse *answer)
 {
-    size_t readers = 0;
+    struct etcd_inspect_walk walk = {.begun = false};
+    size_t holders = 0;
 
-    while (readers < answer->n_kvs &&
-           etcd_value_is_shared(answer->kvs[readers]->value.data, answer->kvs[readers]->value.len))
-        readers++;
-    return readers > 0 || answer->n_kvs == 0 ? readers : 1;
+    while (holders < answer->n_kvs && etcd_inspect_holds(&walk, answer->kvs[holders]))
+        holders++;
+    return holders;
 }
 
 static const Pb__RangeResponse *range_of(const struct reading *reading, size_t i)
@@ -185,13 +196,12 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
 {
     const uint64_t scale = reading->session->config.fence_scale;
     char owner[ETCD_INSPECT_OWNER_SIZE], label[ETCD_VALUE_SIZE];
-    const bool shared = etcd_value_is_shared(kv->value.data, kv->value.len);
+    struct etcd_value value;
     struct etcd_keys keys;
-    const struct dlock_holder holder = {
+    struct dlock_holder holder = {
         .struct_size = sizeof holder,
         .name = reading->names[i].bytes,
         .name_len = reading->names[i].len,
-        .mode = shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
         .waiters = waiters,
         .fence = (uint64_t)kv->create_revision * scale,
         .fence_room = (uint32_t)scale - 1,
@@ -203,7 +213,14 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
 
     etcd_keys_make(&keys, &reading->session->config, reading->names[i].bytes, reading->names[i].len,
                    NULL);
+    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    holder.mode = value.shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    holder.limit = value.limit > 1 ? value.limit : 0;
+    holder.permit = value.permit;
+    holder.kept = value.kept;
     etcd_inspect_owner(owner, kv, &keys);
+    if (value.kept)
+        owner[0] = '\0';
     etcd_value_label(label, sizeof label, kv->value.data, kv->value.len);
     return fn(arg, &holder);
 }

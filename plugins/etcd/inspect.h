@@ -29,6 +29,11 @@ enum dlock_status etcd_inspect(struct etcd_session *session, const unsigned char
 void etcd_inspect_range(Pb__RangeRequest *range, const struct etcd_keys *keys);
 /* False: there are keys in the answer that are not of the name. */
 bool etcd_inspect_is_sound(const Pb__RangeResponse *answer, const struct etcd_keys *keys);
+/* True: the key holds the name, or is kept. Called for the keys of a name, the oldest first. */
+struct etcd_inspect_walk {
+    bool begun, readers; /* all keys so far are readers' */
+};
+bool etcd_inspect_holds(struct etcd_inspect_walk *walk, const Pb__KeyValue *kv);
 /* How many of them, from the first one on, hold the name. */
 size_t etcd_inspect_holders(const Pb__RangeResponse *answer);
 /* The owner token in a key of the name, or the foreign text there. */

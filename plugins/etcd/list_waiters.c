@@ -16,20 +16,9 @@ struct listing {
     void *arg;
     struct dlock_waiter waiter; /* the next one */
     int64_t from;               /* the least create_revision of the next page */
-    bool readers_hold;          /* all keys so far are readers, which hold the name */
+    struct etcd_inspect_walk walk;
     bool stopped, more;
 };
-
-/* True: a key that holds the name. Keys are told in the order of the queue. */
-static bool key_holds(struct listing *listing, const Pb__KeyValue *kv)
-{
-    const bool is_first = listing->from == 0;
-    const bool shared = etcd_value_is_shared(kv->value.data, kv->value.len);
-
-    listing->from = kv->create_revision + 1;
-    listing->readers_hold = shared && (is_first || listing->readers_hold);
-    return is_first || listing->readers_hold;
-}
 
 /* True: the caller wants no more. */
 static bool key_report(struct listing *listing, const Pb__KeyValue *kv)
@@ -37,7 +26,8 @@ static bool key_report(struct listing *listing, const Pb__KeyValue *kv)
     char owner[ETCD_INSPECT_OWNER_SIZE], label[ETCD_VALUE_SIZE];
     bool stop = false;
 
-    if (key_holds(listing, kv))
+    listing->from = kv->create_revision + 1;
+    if (etcd_inspect_holds(&listing->walk, kv))
         return false;
     etcd_inspect_owner(owner, kv, &listing->keys);
     etcd_value_label(label, sizeof label, kv->value.data, kv->value.len);

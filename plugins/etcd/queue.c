@@ -3,22 +3,21 @@
 
 #include "lib/time.h"
 #include "txn.h"
-#include "value.h"
 
 #include <string.h>
 
 #define WRITER_PAGE 2 /* itself, and the key before it */
-#define READER_PAGE 64
+#define MANY_PAGE   64
 #define MS_PER_S    1000
 
-void etcd_queue_range(Pb__RangeRequest *range, const struct etcd_keys *keys, bool shared,
+void etcd_queue_range(Pb__RangeRequest *range, const struct etcd_keys *keys, bool many,
                       int64_t max_revision)
 {
     range->key = etcd_txn_bytes(keys->key, keys->dir_len);
     range->range_end = etcd_txn_bytes(keys->end, keys->dir_len);
     range->sort_target = PB__RANGE_REQUEST__TARGET__CREATE;
     range->sort_order = PB__RANGE_REQUEST__ORDER__DESCEND;
-    range->limit = shared ? READER_PAGE : WRITER_PAGE;
+    range->limit = many ? MANY_PAGE : WRITER_PAGE;
     range->max_create_revision = max_revision;
 }
 
@@ -38,17 +37,88 @@ const Pb__KeyValue *etcd_queue_find(const Pb__RangeResponse *answer, const struc
     return NULL;
 }
 
-static void own_note(struct etcd_standing *standing, const Pb__KeyValue *own)
+static bool is_semaphore(const struct etcd_standing *standing)
 {
+    return standing->limit > 1;
+}
+
+bool etcd_queue_has_room(const struct etcd_standing *standing)
+{
+    return is_semaphore(standing) && standing->front && standing->further == 0 &&
+           standing->older < standing->limit;
+}
+
+uint32_t etcd_queue_permit(const struct etcd_standing *standing)
+{
+    uint32_t permit = 0;
+
+    while (permit < ETCD_LIMIT_MOST && (standing->taken[permit / 8] >> permit % 8 & 1) != 0)
+        permit++;
+    return permit;
+}
+
+/* False: its value says all. */
+static bool own_note(struct etcd_standing *standing, const Pb__KeyValue *own)
+{
+    struct etcd_value value;
+
+    etcd_value_parse(&value, own->value.data, own->value.len);
     standing->create_revision = own->create_revision;
     standing->mod_revision = own->mod_revision;
     standing->lease_id = own->lease;
+    standing->limit = value.limit;
+    standing->permit = value.permit;
+    standing->kept = value.kept;
+    standing->holds = value.limit > 1 && !value.waits && !value.kept;
+    return !standing->holds && !standing->kept;
+}
+
+static void other_limit_note(struct etcd_standing *standing, const Pb__RangeResponse *others)
+{
+    const uint32_t limit = is_semaphore(standing) ? standing->limit : 1;
+    struct etcd_value value;
+
+    for (size_t i = 0; i < others->n_kvs && standing->other_limit == 0; i++) {
+        etcd_value_parse(&value, others->kvs[i]->value.data, others->kvs[i]->value.len);
+        if (value.limit != limit)
+            standing->other_limit = value.limit;
+    }
+}
+
+/* Keys of a semaphore that are older than `below`. */
+static void permits_judge(struct etcd_standing *standing, int64_t below,
+                          const Pb__RangeResponse *others)
+{
+    standing->further = 0;
+    for (size_t i = 0; i < others->n_kvs && standing->older < standing->limit; i++) {
+        const Pb__KeyValue *kv = others->kvs[i];
+        struct etcd_value value;
+
+        if (kv->create_revision >= below)
+            continue;
+        below = kv->create_revision;
+        etcd_value_parse(&value, kv->value.data, kv->value.len);
+        if (value.waits || value.limit != standing->limit) {
+            standing->predecessor = kv;
+            return;
+        }
+        standing->older++;
+        standing->taken[value.permit / 8] |= (unsigned char)(1u << value.permit % 8);
+    }
+    if (others->more && standing->older < standing->limit)
+        standing->further = below;
+    else
+        standing->front = true;
 }
 
 /* Keys that are older than `below`. */
 static void older_judge(struct etcd_standing *standing, int64_t below,
                         const Pb__RangeResponse *others, bool shared)
 {
+    if (is_semaphore(standing)) {
+        permits_judge(standing, below, others);
+        return;
+    }
     standing->further = 0;
     for (size_t i = 0; i < others->n_kvs; i++) {
         const Pb__KeyValue *kv = others->kvs[i];
@@ -72,11 +142,14 @@ void etcd_queue_judge(struct etcd_standing *standing, const Pb__KeyValue *own,
                       const Pb__RangeResponse *others, bool shared)
 {
     const int64_t revision = standing->revision;
+    const uint32_t limit = standing->limit;
 
-    *standing = (struct etcd_standing){.revision = revision};
+    *standing = (struct etcd_standing){.revision = revision, .limit = limit};
     standing->keys = others->count < UINT32_MAX ? (uint32_t)others->count : UINT32_MAX - 1;
-    if (own != NULL)
-        own_note(standing, own);
+    if (own != NULL && !own_note(standing, own))
+        return;
+    if (own == NULL)
+        other_limit_note(standing, others);
     older_judge(standing, own != NULL ? own->create_revision : INT64_MAX, others, shared);
 }
 
@@ -148,18 +221,18 @@ static enum dlock_status own_find(struct etcd_session *session, struct etcd_ques
     return DLOCK_OK;
 }
 
-/* Many readers are before us: is there a writer before them? */
-static enum dlock_status older_ask(struct etcd_session *session, struct etcd_question *question,
+enum dlock_status etcd_queue_older(struct etcd_session *session, struct etcd_question *question,
                                    const struct etcd_keys *keys, bool shared, int64_t deadline_ns,
                                    struct dlock_error *err)
 {
+    const bool many = shared || is_semaphore(&question->standing);
     enum dlock_status status = DLOCK_OK;
 
     while (status == DLOCK_OK && question->standing.further != 0) {
         Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
         const int64_t below = question->standing.further;
 
-        etcd_queue_range(&range, keys, shared, below - 1);
+        etcd_queue_range(&range, keys, many, below - 1);
         status = fly(session, question, &range, NULL, deadline_ns, err);
         if (status == DLOCK_OK)
             older_judge(&question->standing, below, answer_of(question), shared);
@@ -192,7 +265,7 @@ enum dlock_status etcd_queue_ask(struct etcd_session *session, struct etcd_quest
     if (lease != NULL)
         alive_note(question, lease, sent_ns);
     return question->standing.create_revision == create_revision
-               ? older_ask(session, question, keys, shared, deadline_ns, err)
+               ? etcd_queue_older(session, question, keys, shared, deadline_ns, err)
                : DLOCK_OK;
 }
 

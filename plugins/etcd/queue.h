@@ -5,6 +5,13 @@
  * A writer waits for the key just before its own, a reader for the newest one before its own that
  * is no reader's. Without such a key, it holds the name. No key can come before one that is there,
  * so that a key that holds the name does so until it is deleted.
+ *
+ * A key of a semaphore holds the name when its value has a permit. A waiter puts the number into
+ * its key when it is at the front: the keys before it, fewer than the limit, have permits all. No
+ * younger key can do so before it, and a key without a waiter before it is put with its number only
+ * if no key was put since the others were read (permit.h). So nobody else takes the same number.
+ *
+ * A key that is kept takes the name, or the permit, for nobody until its lease ends.
  */
 #ifndef ETCD_QUEUE_H
 #define ETCD_QUEUE_H
@@ -12,6 +19,7 @@
 #include "keys.h"
 #include "rpc.h"
 #include "session.h"
+#include "value.h"
 
 /* What is known of a key in the queue. */
 struct etcd_standing {
@@ -19,22 +27,35 @@ struct etcd_standing {
     int64_t create_revision;         /* 0: there is no such key */
     int64_t mod_revision, lease_id;  /* of the key */
     uint32_t keys;                   /* of the name: holders and waiters */
+    uint32_t limit;                  /* of a semaphore; 0 or 1: a lock */
+    uint32_t other_limit;            /* of the newest key, if it is not ours; else 0 */
+    uint32_t permit;                 /* of the key, if it holds one */
+    bool kept;                       /* nobody holds the key */
     bool holds;                      /* the name belongs to the key */
     const Pb__KeyValue *predecessor; /* in the answer that was judged; NULL: none known */
     bool predecessor_is_first;       /* nobody waits before us */
     int64_t further;                 /* the predecessor, if there is one, is an older key
                                         than this create_revision. 0: all is known */
+    /* Of a semaphore: */
+    bool front;     /* no waiter is before the key */
+    uint32_t older; /* permits that are taken before it; no more are counted than the limit */
+    unsigned char taken[(ETCD_LIMIT_MOST + 7) / 8]; /* these, a bit each */
 };
 
+/* True: a permit is free for the key. etcd_queue_permit: the lowest one. */
+bool etcd_queue_has_room(const struct etcd_standing *standing);
+uint32_t etcd_queue_permit(const struct etcd_standing *standing);
+
 /* The keys of a name up to max_revision (0: all), the newest first, as many as tell the
- * predecessor of a writer, or of a reader in most cases. */
-void etcd_queue_range(Pb__RangeRequest *range, const struct etcd_keys *keys, bool shared,
+ * predecessor of a writer; many: that of a reader, or the permits, in most cases. */
+void etcd_queue_range(Pb__RangeRequest *range, const struct etcd_keys *keys, bool many,
                       int64_t max_revision);
 /* The key alone. */
 void etcd_queue_own(Pb__RangeRequest *range, const struct etcd_keys *keys);
 
 /* own: the key, NULL: it is not there, and would be the last one. others: the answer to
- * etcd_queue_range. The revision is the caller's. */
+ * etcd_queue_range. The revision is the caller's, and so is the limit of a key that is not there.
+ */
 void etcd_queue_judge(struct etcd_standing *standing, const Pb__KeyValue *own,
                       const Pb__RangeResponse *others, bool shared);
 /* The key of `keys` in an answer; NULL: none. */
@@ -57,6 +78,10 @@ enum dlock_status etcd_queue_ask(struct etcd_session *session, struct etcd_quest
                                  const struct etcd_keys *keys, bool shared, int64_t create_revision,
                                  struct etcd_lease *lease, int64_t deadline_ns,
                                  struct dlock_error *err);
+/* The rest of what etcd_queue_judge left open (further), for standing of the question. */
+enum dlock_status etcd_queue_older(struct etcd_session *session, struct etcd_question *question,
+                                   const struct etcd_keys *keys, bool shared, int64_t deadline_ns,
+                                   struct dlock_error *err);
 void etcd_queue_end(struct etcd_question *question);
 
 #endif

@@ -53,6 +53,12 @@ static bool is_shared(const struct element *element)
     return element->op->req->mode == DLOCK_SHARED;
 }
 
+/* It need not be the first key of the name. */
+static bool is_one_of_many(const struct element *element)
+{
+    return is_shared(element) || dlock_request_limit(element->op->req) > 1;
+}
+
 /* A writer's key is the first one of the name, and the count of keys tells the waiters. */
 static void read_make(struct element *element)
 {
@@ -60,7 +66,7 @@ static void read_make(struct element *element)
     static const Pb__RequestOp read = PB__REQUEST_OP__INIT;
 
     element->range = range;
-    if (is_shared(element)) {
+    if (is_one_of_many(element)) {
         etcd_queue_own(&element->range, &element->keys);
     } else {
         etcd_queue_range(&element->range, &element->keys, false, 0);
@@ -232,7 +238,7 @@ static const Pb__KeyValue *element_judge(struct batch *batch, size_t i)
     lease->ttl_ms = alive_of(batch, i) * MS_PER_S;
     op->status = DLOCK_OK;
     op->grant.lease_ms = etcd_slot_lease_ms(element->slot, op->req->ttl_ms);
-    if (!is_shared(element) && answer->count > 0 && answer->count < UINT32_MAX)
+    if (!is_one_of_many(element) && answer->count > 0 && answer->count < UINT32_MAX)
         op->grant.waiters = (uint32_t)answer->count - 1;
     return kv;
 }

@@ -33,6 +33,8 @@ struct etcd_slot {
     unsigned char *predecessor; /* key to wait for; NULL: none known. Malloced */
     size_t predecessor_len;
     bool holds;             /* the key was the first one, or the first one that counts */
+    bool front;             /* of a semaphore: waits for the end of any key of the name */
+    uint32_t permit;        /* of a semaphore, if it holds */
     struct etcd_wait *wait; /* in slot watch; under session->mutex */
     bool interrupted;       /* sticky [INT-2]; under session->mutex */
 };

@@ -26,15 +26,20 @@ void etcd_slot_note(struct etcd_slot *slot, struct etcd_lease *lease,
     slot->mod_revision = standing->mod_revision;
     slot->read_revision = standing->revision;
     slot->holds = standing->holds;
+    slot->front = standing->front;
+    slot->permit = standing->permit;
     predecessor_set(slot, standing->predecessor);
 }
 
-void etcd_slot_hold(struct etcd_slot *slot, struct etcd_lease *lease, int64_t revision)
+void etcd_slot_hold(struct etcd_slot *slot, struct etcd_lease *lease, int64_t revision,
+                    uint32_t permit)
 {
     slot->lease = lease;
     slot->create_revision = revision;
     slot->mod_revision = revision;
     slot->holds = true;
+    slot->front = false;
+    slot->permit = permit;
     predecessor_set(slot, NULL);
 }
 
@@ -47,6 +52,8 @@ struct etcd_lease *etcd_slot_clear(struct etcd_slot *slot)
     slot->mod_revision = 0;
     slot->read_revision = 0;
     slot->holds = false;
+    slot->front = false;
+    slot->permit = 0;
     predecessor_set(slot, NULL);
     return lease;
 }
@@ -76,4 +83,6 @@ void etcd_slot_grant(const struct etcd_session *session, const struct etcd_slot 
     grant->fence = (uint64_t)slot->create_revision * scale;
     grant->fence_room = (uint32_t)scale - 1;
     grant->lease_ms = etcd_slot_lease_ms(slot, ttl_ms);
+    if (DLOCK_HAS(grant, permit))
+        grant->permit = slot->permit;
 }

@@ -9,8 +9,9 @@
 /* What etcd_queue_judge found of the key, which has this lease. */
 void etcd_slot_note(struct etcd_slot *slot, struct etcd_lease *lease,
                     const struct etcd_standing *standing);
-/* The key holds the name, as it was put with this lease at a revision. */
-void etcd_slot_hold(struct etcd_slot *slot, struct etcd_lease *lease, int64_t revision);
+/* The key holds the name, or this permit, as it was put with this lease at a revision. */
+void etcd_slot_hold(struct etcd_slot *slot, struct etcd_lease *lease, int64_t revision,
+                    uint32_t permit);
 
 /* Forgets the key. Returns its lease, which belongs to the caller then; NULL: not known. */
 struct etcd_lease *etcd_slot_clear(struct etcd_slot *slot);

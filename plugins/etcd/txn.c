@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "txn.h"
 
+#include <string.h>
+
 ProtobufCBinaryData etcd_txn_bytes(const void *bytes, size_t len)
 {
     union {
@@ -14,41 +16,81 @@ ProtobufCBinaryData etcd_txn_bytes(const void *bytes, size_t len)
 static void init(struct etcd_txn *txn)
 {
     static const Pb__TxnRequest request = PB__TXN_REQUEST__INIT;
-    static const Pb__Compare compare = PB__COMPARE__INIT;
 
     txn->request = request;
-    txn->compare = compare;
+    txn->count = 0;
     txn->then.count = 0;
     txn->otherwise.count = 0;
 }
 
-static void if_created(struct etcd_txn *txn, const struct etcd_keys *keys, size_t len)
+static Pb__Compare *compare_next(struct etcd_txn *txn, Pb__Compare__Target target,
+                                 Pb__Compare__OfCase what)
 {
-    init(txn);
-    txn->compare.result = PB__COMPARE__RESULT__EQUAL;
-    txn->compare.target = PB__COMPARE__TARGET__CREATE;
-    txn->compare.key = etcd_txn_bytes(keys->key, len);
-    txn->compare.of_case = PB__COMPARE__OF_CREATE_REVISION;
-    txn->compare.create_revision = 0;
+    static const Pb__Compare init = PB__COMPARE__INIT;
+    Pb__Compare *compare = &txn->compare[txn->count];
+
+    *compare = init;
+    compare->result = PB__COMPARE__RESULT__EQUAL;
+    compare->target = target;
+    compare->of_case = what;
+    txn->compares[txn->count++] = compare;
+    return compare;
+}
+
+/* Of all keys of the name. */
+static Pb__Compare *compare_all(struct etcd_txn *txn, const struct etcd_keys *keys,
+                                Pb__Compare__Target target, Pb__Compare__OfCase what,
+                                Pb__Compare__Result result)
+{
+    Pb__Compare *compare = compare_next(txn, target, what);
+
+    compare->key = etcd_txn_bytes(keys->key, keys->dir_len);
+    compare->range_end = etcd_txn_bytes(keys->end, keys->dir_len);
+    compare->result = result;
+    return compare;
 }
 
 void etcd_txn_if_free(struct etcd_txn *txn, const struct etcd_keys *keys)
 {
-    if_created(txn, keys, keys->dir_len);
-    txn->compare.range_end = etcd_txn_bytes(keys->end, keys->dir_len);
+    init(txn);
+    (void)compare_all(txn, keys, PB__COMPARE__TARGET__CREATE, PB__COMPARE__OF_CREATE_REVISION,
+                      PB__COMPARE__RESULT__EQUAL);
 }
 
 void etcd_txn_if_absent(struct etcd_txn *txn, const struct etcd_keys *keys)
 {
-    if_created(txn, keys, keys->key_len);
+    init(txn);
+    compare_next(txn, PB__COMPARE__TARGET__CREATE, PB__COMPARE__OF_CREATE_REVISION)->key =
+        etcd_txn_bytes(keys->key, keys->key_len);
 }
 
 void etcd_txn_if_unchanged(struct etcd_txn *txn, const struct etcd_keys *keys, int64_t mod_revision)
 {
-    if_created(txn, keys, keys->key_len);
-    txn->compare.target = PB__COMPARE__TARGET__MOD;
-    txn->compare.of_case = PB__COMPARE__OF_MOD_REVISION;
-    txn->compare.mod_revision = mod_revision;
+    Pb__Compare *compare = NULL;
+
+    init(txn);
+    compare = compare_next(txn, PB__COMPARE__TARGET__MOD, PB__COMPARE__OF_MOD_REVISION);
+    compare->key = etcd_txn_bytes(keys->key, keys->key_len);
+    compare->mod_revision = mod_revision;
+}
+
+void etcd_txn_and_limit(struct etcd_txn *txn, const struct etcd_keys *keys, uint32_t limit)
+{
+    etcd_value_edges(txn->low, txn->high, limit);
+    compare_all(txn, keys, PB__COMPARE__TARGET__VALUE, PB__COMPARE__OF_VALUE,
+                PB__COMPARE__RESULT__LESS)
+        ->value = etcd_txn_bytes(txn->high, strlen(txn->high));
+    if (limit > 1)
+        compare_all(txn, keys, PB__COMPARE__TARGET__VALUE, PB__COMPARE__OF_VALUE,
+                    PB__COMPARE__RESULT__GREATER)
+            ->value = etcd_txn_bytes(txn->low, strlen(txn->low));
+}
+
+void etcd_txn_and_quiet(struct etcd_txn *txn, const struct etcd_keys *keys, int64_t revision)
+{
+    compare_all(txn, keys, PB__COMPARE__TARGET__MOD, PB__COMPARE__OF_MOD_REVISION,
+                PB__COMPARE__RESULT__LESS)
+        ->mod_revision = revision + 1;
 }
 
 static Pb__RequestOp *next(struct etcd_ops *ops, Pb__RequestOp__OfCase what)
@@ -92,8 +134,7 @@ void etcd_txn_nested(struct etcd_ops *ops, struct etcd_txn *inner)
 
 const ProtobufCMessage *etcd_txn_request(struct etcd_txn *txn)
 {
-    txn->compares[0] = &txn->compare;
-    txn->request.n_compare = 1;
+    txn->request.n_compare = txn->count;
     txn->request.compare = txn->compares;
     txn->request.n_success = txn->then.count;
     txn->request.success = txn->then.list;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * txn.h - a transaction of etcd with one condition and few operations: its messages, which point
+ * txn.h - a transaction of etcd with few conditions and few operations: its messages, which point
  * into the memory of the caller. Pure.
  */
 #ifndef ETCD_TXN_H
@@ -8,8 +8,10 @@
 
 #include "etcd.pb-c.h"
 #include "keys.h"
+#include "value.h"
 
-#define ETCD_OPS_MOST 4
+#define ETCD_OPS_MOST      4
+#define ETCD_COMPARES_MOST 3
 
 /* The operations of one branch. */
 struct etcd_ops {
@@ -22,15 +24,21 @@ struct etcd_ops {
 /* Must not move. */
 struct etcd_txn {
     Pb__TxnRequest request;
-    Pb__Compare compare, *compares[1];
+    size_t count;
+    Pb__Compare compare[ETCD_COMPARES_MOST], *compares[ETCD_COMPARES_MOST];
+    char low[ETCD_EDGE_SIZE], high[ETCD_EDGE_SIZE];
     struct etcd_ops then, otherwise;
 };
 
-/* The condition: the name has no key; no key of this token; the key is as it was. */
+/* The first condition: the name has no key; no key of this token; the key is as it was. */
 void etcd_txn_if_free(struct etcd_txn *txn, const struct etcd_keys *keys);
 void etcd_txn_if_absent(struct etcd_txn *txn, const struct etcd_keys *keys);
 void etcd_txn_if_unchanged(struct etcd_txn *txn, const struct etcd_keys *keys,
                            int64_t mod_revision);
+/* One more condition: all keys of the name have this limit, and there is one; no key of the name
+ * was put after the revision. */
+void etcd_txn_and_limit(struct etcd_txn *txn, const struct etcd_keys *keys, uint32_t limit);
+void etcd_txn_and_quiet(struct etcd_txn *txn, const struct etcd_keys *keys, int64_t revision);
 
 /* Once a branch. */
 void etcd_txn_put(struct etcd_ops *ops, const struct etcd_keys *keys, const void *value,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unlock.h"
 
+#include "keep.h"
 #include "lib/hex.h"
 #include "txn.h"
 
@@ -18,6 +19,16 @@ static void keys_make(struct etcd_keys *keys, const struct etcd_session *session
 static bool is_unused(const struct etcd_lease *lease, const Pb__DeleteResponse *answer)
 {
     return lease != NULL && answer->n_prev_kvs == 1 && answer->prev_kvs[0]->lease == lease->id;
+}
+
+/* Another user of the token has released it, and kept the name. */
+static bool was_kept(const Pb__DeleteResponse *answer)
+{
+    struct etcd_value value = {.kept = false};
+
+    if (answer->n_prev_kvs == 1)
+        etcd_value_parse(&value, answer->prev_kvs[0]->value.data, answer->prev_kvs[0]->value.len);
+    return value.kept;
 }
 
 enum dlock_status etcd_unlock_delete(struct etcd_session *session, const struct dlock_request *req,
@@ -41,7 +52,7 @@ enum dlock_status etcd_unlock_delete(struct etcd_session *session, const struct 
     if (status == DLOCK_OK)
         answer = (const Pb__DeleteResponse *)(const void *)etcd_rpc_answer(&rpc, 0);
     if (answer != NULL && deleted != NULL)
-        *deleted = answer->deleted > 0;
+        *deleted = answer->deleted > 0 && !was_kept(answer);
     if (answer != NULL && is_unused(lease, answer))
         etcd_stock_put(&session->stock, lease);
     else
@@ -73,6 +84,8 @@ enum dlock_status etcd_unlock(struct etcd_session *session, const struct dlock_r
     bool holds = slot->holds;
     enum dlock_status status = DLOCK_OK;
 
+    if (dlock_request_keep_ms(req) > 0)
+        return etcd_keep(session, req, err);
     if (!holds) {
         etcd_slot_drop(req->attempt);
         status = holds_ask(session, req, &holds, err);

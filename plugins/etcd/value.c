@@ -2,32 +2,119 @@
 #include "value.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define MODE_SIZE 2 /* of the mode and the blank */
+#define MODE_SIZE   2  /* of the mode and the blank */
+#define NUMBER_MOST 16 /* of the text before a semaphore's label */
+#define SEMAPHORE   "\xff"
+
+/* "\xffN w LABEL" and its like. False: it is another text. */
+static bool semaphore_parse(struct etcd_value *value, const char *bytes, size_t len)
+{
+    char text[NUMBER_MOST + 1] = {0};
+    const size_t text_len = len < NUMBER_MOST ? len : NUMBER_MOST;
+    char state = 0, *end = NULL;
+    unsigned long limit = 0, permit = 0;
+
+    memcpy(text, bytes, text_len);
+    if (text_len < 2 || text[0] != SEMAPHORE[0] || text[1] < '1' || text[1] > '9')
+        return false;
+    limit = strtoul(text + 1, &end, 10);
+    if (limit > ETCD_LIMIT_MOST || *end != ' ')
+        return false;
+    state = end[1];
+    if (state != 'w' && state != 'p' && state != 'k')
+        return false;
+    end += 2;
+    if (state != 'w' && (*end < '0' || *end > '9'))
+        return false;
+    if (state != 'w')
+        permit = strtoul(end, &end, 10);
+    if (*end != ' ' || permit >= limit)
+        return false;
+    value->waits = state == 'w';
+    value->kept = state == 'k';
+    value->limit = (uint32_t)limit;
+    value->permit = (uint32_t)permit;
+    value->label = bytes + (end + 1 - text);
+    value->label_len = len - (size_t)(end + 1 - text);
+    return true;
+}
+
+void etcd_value_parse(struct etcd_value *value, const void *bytes, size_t len)
+{
+    const char *text = bytes;
+
+    *value = (struct etcd_value){.limit = 1, .label = ""};
+    if (len < MODE_SIZE || semaphore_parse(value, text, len))
+        return;
+    if (text[1] != ' ' || (text[0] != 'x' && text[0] != 's' && text[0] != 'k'))
+        return;
+    value->shared = text[0] == 's';
+    value->kept = text[0] == 'k';
+    value->label = text + MODE_SIZE;
+    value->label_len = len - MODE_SIZE;
+}
 
 bool etcd_value_is_shared(const void *value, size_t len)
 {
     return len >= MODE_SIZE && memcmp(value, "s ", MODE_SIZE) == 0;
 }
 
+static size_t cut(int len, size_t size)
+{
+    return len < 0 ? 0 : (size_t)len < size ? (size_t)len : size - 1;
+}
+
 size_t etcd_value_make(char *out, size_t size, enum dlock_mode mode, const char *label)
 {
-    int len =
-        snprintf(out, size, "%c %s", mode == DLOCK_SHARED ? 's' : 'x', label != NULL ? label : "");
+    return cut(
+        snprintf(out, size, "%c %s", mode == DLOCK_SHARED ? 's' : 'x', label != NULL ? label : ""),
+        size);
+}
 
-    return len < 0 ? 0 : (size_t)len < size ? (size_t)len : size - 1;
+size_t etcd_value_make_waiter(char *out, size_t size, uint32_t limit, const char *label)
+{
+    return cut(snprintf(out, size, SEMAPHORE "%u w %s", limit, label != NULL ? label : ""), size);
+}
+
+size_t etcd_value_make_permit(char *out, size_t size, uint32_t limit, uint32_t permit,
+                              const char *label)
+{
+    return cut(
+        snprintf(out, size, SEMAPHORE "%u p%u %s", limit, permit, label != NULL ? label : ""),
+        size);
+}
+
+size_t etcd_value_make_kept(char *out, size_t size, uint32_t limit, uint32_t permit,
+                            const char *label)
+{
+    if (label == NULL)
+        label = "";
+    return limit == 1 ? cut(snprintf(out, size, "k %s", label), size)
+                      : cut(snprintf(out, size, SEMAPHORE "%u k%u %s", limit, permit, label), size);
 }
 
 void etcd_value_label(char *out, size_t size, const void *value, size_t len)
 {
-    const bool ours = len >= MODE_SIZE &&
-                      (memcmp(value, "s ", MODE_SIZE) == 0 || memcmp(value, "x ", MODE_SIZE) == 0);
-    size_t label_len = ours ? len - MODE_SIZE : 0;
+    struct etcd_value parsed;
+    size_t label_len = 0;
 
-    if (label_len > size - 1)
-        label_len = size - 1;
+    etcd_value_parse(&parsed, value, len);
+    label_len = parsed.label_len < size ? parsed.label_len : size - 1;
     if (label_len > 0)
-        memcpy(out, (const char *)value + MODE_SIZE, label_len);
+        memcpy(out, parsed.label, label_len);
     out[label_len] = '\0';
+}
+
+void etcd_value_edges(char low[ETCD_EDGE_SIZE], char high[ETCD_EDGE_SIZE], uint32_t limit)
+{
+    if (limit == 1) {
+        low[0] = '\0';
+        (void)snprintf(high, ETCD_EDGE_SIZE, SEMAPHORE);
+        return;
+    }
+    (void)snprintf(low, ETCD_EDGE_SIZE, SEMAPHORE "%u", limit % 10000);
+    (void)snprintf(high, ETCD_EDGE_SIZE, SEMAPHORE "%u!", limit % 10000);
 }

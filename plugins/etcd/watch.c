@@ -20,7 +20,7 @@ struct watch {
     struct dlock_grant *grant;
     struct dlock_error *err;
     struct etcd_keys keys;
-    bool shared;
+    bool shared, permit; /* what is waited for */
     struct etcd_wait wait;
     struct etcd_rpc rpc;
     size_t read; /* answers of rpc */
@@ -41,13 +41,16 @@ static int64_t earlier(int64_t a, int64_t b)
 
 /* ---- the watch of etcd ---- */
 
-static bool watcher_add(struct watch *watch, const void *key, size_t len, bool puts)
+/* to_len, of a range's end, 0: one key. */
+static bool watcher_add(struct watch *watch, const void *key, size_t len, const void *to,
+                        size_t to_len, bool puts)
 {
     static Pb__WatchCreate__Filter no_put = PB__WATCH_CREATE__FILTER__NOPUT;
     Pb__WatchRequest request = PB__WATCH_REQUEST__INIT;
     Pb__WatchCreate create = PB__WATCH_CREATE__INIT;
 
     create.key = etcd_txn_bytes(key, len);
+    create.range_end = etcd_txn_bytes(to, to_len);
     create.n_filters = puts ? 0 : 1;
     create.filters = &no_put;
     request.of_case = PB__WATCH_REQUEST__OF_CREATE;
@@ -55,11 +58,22 @@ static bool watcher_add(struct watch *watch, const void *key, size_t len, bool p
     return etcd_rpc_add(&watch->rpc, &request.base);
 }
 
-/* A reader hears of a writer that becomes a reader. */
-static enum dlock_status begin(struct watch *watch)
+/* A reader hears of a writer that becomes a reader, and a waiter for a permit of one before it that
+ * gets its permit. At the front it hears of the end of any key. */
+static bool watchers_add(struct watch *watch)
 {
     const struct etcd_slot *slot = watch->slot;
+    const struct etcd_keys *keys = &watch->keys;
+    const bool others =
+        slot->front ? watcher_add(watch, keys->key, keys->dir_len, keys->end, keys->dir_len, false)
+                    : watcher_add(watch, slot->predecessor, slot->predecessor_len, NULL, 0,
+                                  watch->shared || watch->permit);
 
+    return others && watcher_add(watch, keys->key, keys->key_len, NULL, 0, false);
+}
+
+static enum dlock_status begin(struct watch *watch)
+{
     etcd_rpc_fini(&watch->rpc);
     etcd_rpc_init(&watch->rpc, ETCD_WATCH, ANSWERS_MOST);
     watch->read = 0;
@@ -67,8 +81,7 @@ static enum dlock_status begin(struct watch *watch)
     watch->created_revision = 0;
     watch->recheck = false;
     watch->ended = false;
-    if (!watcher_add(watch, slot->predecessor, slot->predecessor_len, watch->shared) ||
-        !watcher_add(watch, watch->keys.key, watch->keys.key_len, false))
+    if (!watchers_add(watch))
         return dlock_fail(watch->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a watch");
     if (!etcd_channel_begin(&watch->wait, &watch->rpc.call))
         return dlock_fail(watch->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s",
@@ -85,7 +98,7 @@ static void event_read(struct watch *watch, const Pb__Event *event)
     if (kv->key.len == watch->keys.key_len &&
         memcmp(kv->key.data, watch->keys.key, watch->keys.key_len) == 0)
         watch->own_gone = true;
-    else if (event->type == PB__EVENT__TYPE__DELETE ||
+    else if (event->type == PB__EVENT__TYPE__DELETE || watch->permit ||
              etcd_value_is_shared(kv->value.data, kv->value.len))
         watch->recheck = true;
 }
@@ -116,6 +129,16 @@ static void answers_read(struct watch *watch)
 
 /* ---- the queue ---- */
 
+/* Another key is before ours than the slot has. */
+static bool is_other(const struct etcd_slot *slot, const Pb__KeyValue *predecessor)
+{
+    if (slot->front)
+        return false;
+    return predecessor == NULL || slot->predecessor == NULL ||
+           predecessor->key.len != slot->predecessor_len ||
+           memcmp(predecessor->key.data, slot->predecessor, slot->predecessor_len) != 0;
+}
+
 /* Where does the key stand now? *moved: another key is before it. */
 static enum dlock_status stands(struct watch *watch, const struct etcd_standing *standing,
                                 bool *moved)
@@ -123,20 +146,19 @@ static enum dlock_status stands(struct watch *watch, const struct etcd_standing 
     struct etcd_slot *slot = watch->slot;
     const Pb__KeyValue *predecessor = standing->predecessor;
 
-    if (standing->create_revision == 0)
-        return DLOCK_BUSY; /* it is over */
-    *moved = predecessor == NULL || slot->predecessor == NULL ||
-             predecessor->key.len != slot->predecessor_len ||
-             memcmp(predecessor->key.data, slot->predecessor, slot->predecessor_len) != 0;
+    if (standing->create_revision == 0 || standing->kept || etcd_queue_has_room(standing))
+        return DLOCK_BUSY; /* it is over, or a permit is free */
+    *moved = standing->front != slot->front || is_other(slot, predecessor);
     etcd_slot_note(slot, slot->lease, standing);
     if (standing->holds) {
         etcd_slot_grant(watch->session, slot, watch->req->ttl_ms, watch->grant);
-        watch->grant->waiters = !watch->shared && standing->keys > 0 ? standing->keys - 1
-                                : standing->keys == 1                ? 0
-                                                                     : UINT32_MAX;
+        watch->grant->waiters = !watch->shared && !watch->permit && standing->keys > 0
+                                    ? standing->keys - 1
+                                : standing->keys == 1 ? 0
+                                                      : UINT32_MAX;
         return DLOCK_OK;
     }
-    if (slot->predecessor == NULL)
+    if (slot->predecessor == NULL && !slot->front)
         return dlock_fail(watch->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0, "no memory for a watch");
     return DLOCK_INTERNAL;
 }
@@ -249,7 +271,8 @@ enum dlock_status etcd_watch(struct etcd_session *session, const struct dlock_re
                           .slot = req->attempt,
                           .grant = grant,
                           .err = err,
-                          .shared = req->mode == DLOCK_SHARED};
+                          .shared = req->mode == DLOCK_SHARED,
+                          .permit = dlock_request_limit(req) > 1};
     char token[ETCD_TOKEN_HEX + 1];
     enum dlock_status status = DLOCK_UNAVAILABLE;
 
@@ -257,7 +280,7 @@ enum dlock_status etcd_watch(struct etcd_session *session, const struct dlock_re
     etcd_keys_make(&watch.keys, &session->config, req->name, req->name_len, token);
     if (is_interrupted(&watch))
         status = DLOCK_CANCELED;
-    else if (watch.slot->lease == NULL || watch.slot->predecessor == NULL)
+    else if (watch.slot->lease == NULL || (watch.slot->predecessor == NULL && !watch.slot->front))
         return dlock_fail(err, ETCD_ORIGIN, status, 0, "nothing to wait for: no queue entry");
     else
         status = watch_run(&watch);

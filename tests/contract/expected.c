@@ -19,7 +19,8 @@
 
 #define ETCD_CAPS                                                                         \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
-     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT)
+     DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT |    \
+     DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
 
 #define ZOOKEEPER_CAPS                                                                     \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE | \
@@ -81,6 +82,7 @@ static const struct {
          DLOCK_CAP_SESSION},
     {"postgresql", NULL, 0, POSTGRESQL_ROWS},
     {"postgres", NULL, 0, POSTGRESQL_ROWS},
+    {"etcd", "key=raw", 0, ETCD_CAPS & ~(uint32_t)DLOCK_CAP_LIMIT},
     {"etcd", NULL, 0, ETCD_CAPS},
     {"etcds", NULL, 0, ETCD_CAPS},
     {"zookeeper", "recipe=curator", 0, ZOOKEEPER_CAPS & ~(uint32_t)DLOCK_CAP_RWLOCK},

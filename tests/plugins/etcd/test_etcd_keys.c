@@ -270,7 +270,7 @@ Test(slot, TRY_6_the_fence_is_the_revision_at_a_scale)
     struct dlock_grant grant = {.struct_size = sizeof grant};
 
     lease->ttl_ms = 3000;
-    etcd_slot_hold(&slot, lease, 100);
+    etcd_slot_hold(&slot, lease, 100, 0);
     etcd_slot_grant(&session, &slot, 60000, &grant);
     cr_assert_eq(grant.fence, 3200);
     cr_assert_eq(grant.fence_room, 31);

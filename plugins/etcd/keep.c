@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "keep.h"
+
+#include "lib/hex.h"
+#include "txn.h"
+
+#define TRIES 3 /* while renewals that are under way change the key */
+
+struct keeping {
+    struct etcd_session *session;
+    const struct dlock_request *req;
+    struct etcd_slot *slot;
+    struct dlock_error *err;
+    struct etcd_keys keys;
+    struct etcd_lease *lease; /* of the kept key */
+};
+
+/* The slot does not know how the key was put last. */
+static enum dlock_status find(struct keeping *keeping)
+{
+    struct etcd_question question;
+    struct etcd_lease *lease = NULL;
+    enum dlock_status status = etcd_queue_ask(keeping->session, &question, &keeping->keys, false, 0,
+                                              NULL, keeping->req->deadline_ns, keeping->err);
+
+    etcd_slot_drop(keeping->slot);
+    if (status == DLOCK_OK && !question.standing.holds)
+        status = DLOCK_LOST;
+    if (status == DLOCK_OK) {
+        lease = etcd_stock_adopt(question.standing.lease_id);
+        if (lease != NULL)
+            etcd_slot_note(keeping->slot, lease, &question.standing);
+        else
+            status = dlock_fail(keeping->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a lease");
+    }
+    etcd_queue_end(&question);
+    return status;
+}
+
+/* OK with *kept false: the key is not as the slot has it. */
+static enum dlock_status put(struct keeping *keeping, bool *kept)
+{
+    const struct dlock_request *req = keeping->req;
+    struct etcd_slot *slot = keeping->slot;
+    struct etcd_rpc rpc, *rpcs[] = {&rpc};
+    char value[ETCD_VALUE_SIZE];
+    const size_t len = etcd_value_make_kept(value, sizeof value, dlock_request_limit(req),
+                                            slot->permit, req->label);
+    struct etcd_txn txn;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    etcd_txn_if_unchanged(&txn, &keeping->keys, slot->mod_revision);
+    etcd_txn_put(&txn.then, &keeping->keys, value, len, keeping->lease->id);
+    etcd_rpc_init(&rpc, ETCD_TXN, 1);
+    if (etcd_rpc_add(&rpc, etcd_txn_request(&txn)))
+        status = etcd_exchange(&keeping->session->endpoints, rpcs, 1, true, req->deadline_ns, NULL,
+                               keeping->err);
+    else
+        status = dlock_fail(keeping->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+    if (status == DLOCK_OK)
+        *kept = ((const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&rpc, 0))->succeeded;
+    etcd_rpc_fini(&rpc);
+    if (status != DLOCK_OK && status != DLOCK_UNAVAILABLE)
+        etcd_slot_doubt(slot);
+    return status;
+}
+
+static enum dlock_status keep_once(struct keeping *keeping, bool *kept)
+{
+    struct etcd_stock *stock = &keeping->session->stock;
+    const struct etcd_slot *slot = keeping->slot;
+    enum dlock_status status = DLOCK_OK;
+
+    if (!slot->holds || slot->lease == NULL || slot->mod_revision == 0)
+        status = find(keeping);
+    if (status == DLOCK_OK && keeping->lease == NULL)
+        status = etcd_stock_grant(stock, dlock_request_keep_ms(keeping->req),
+                                  keeping->req->deadline_ns, &keeping->lease, keeping->err);
+    if (status == DLOCK_OK)
+        status = put(keeping, kept);
+    if (status == DLOCK_OK && *kept)
+        etcd_stock_put(stock, etcd_slot_clear(keeping->slot)); /* it has no key now */
+    else if (status == DLOCK_OK)
+        etcd_slot_doubt(keeping->slot);
+    return status;
+}
+
+enum dlock_status etcd_keep(struct etcd_session *session, const struct dlock_request *req,
+                            struct dlock_error *err)
+{
+    struct keeping keeping = {.session = session, .req = req, .slot = req->attempt, .err = err};
+    char token[ETCD_TOKEN_HEX + 1];
+    bool kept = false;
+    enum dlock_status status = DLOCK_OK;
+
+    dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
+    etcd_keys_make(&keeping.keys, &session->config, req->name, req->name_len, token);
+    for (int i = 0; i < TRIES && status == DLOCK_OK && !kept; i++)
+        status = keep_once(&keeping, &kept);
+    etcd_stock_drop(keeping.lease);
+    if (status == DLOCK_LOST)
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
+    if (status == DLOCK_OK && !kept)
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                          "renewals change the key as fast as it is read");
+    return status;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/etcd/permit.c plugins/etcd/stand.c plugins/etcd/keep.c plugins/etcd/value.c */
+/* Is a permit of a semaphore one holder's only, and does a name that is kept stay taken, also
+ * beside waiters, lost leases and programs that know of neither? */
+#include "name_kit.h"
+
+#include "lib/hex.h"
+#include "value.h"
+
+static struct dlt_request d;
+
+static void open_semaphore(const char *test, uint32_t limit)
+{
+    open_all(test);
+    dlt_request(&s, &d, "job", 'd', 60000);
+    a.req.limit = b.req.limit = c.req.limit = d.req.limit = limit;
+}
+
+static void want_permit(struct dlt_session *session, struct dlt_request *request, uint32_t permit)
+{
+    cr_assert_eq(dlt_try(session, request), DLOCK_OK, "%s", session->err.message);
+    cr_assert_eq(session->grant.permit, permit, "permit %u, want %u", session->grant.permit,
+                 permit);
+}
+
+/* What a program of the first release puts: it knows no limits. */
+static void old_puts(const char *value)
+{
+    (void)dlt_etcd_ask(&server, "put '%s/job/0123' '%s'", path + 1, value);
+}
+
+static void old_deletes(void)
+{
+    (void)dlt_etcd_ask(&server, "del '%s/job/0123'", path + 1);
+}
+
+Test(permits, LIM_2_the_lowest_one_and_a_fence_of_its_own)
+{
+    uint64_t fence = 0;
+
+    open_semaphore("lowest", 3);
+    want_permit(&s, &a, 0);
+    fence = s.grant.fence;
+    want_permit(&t, &b, 1);
+    cr_assert_gt(t.grant.fence, fence);
+    want_permit(&u, &c, 2);
+    cr_assert_eq(dlt_try(&s, &d), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    want_permit(&s, &d, 1);
+    cr_assert_eq(dlt_renew(&s, &d), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_renew(&u, &c), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    close_all();
+}
+
+Test(permits, LIM_1_waiters_get_permits_in_their_order)
+{
+    open_semaphore("order", 2);
+    want_permit(&s, &a, 0);
+    want_permit(&t, &b, 1);
+    queue(&u, &c);
+    queue(&s, &d);
+    cr_assert_eq(refresh(&s, &d), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(refresh(&s, &d), DLOCK_BUSY, "the waiter before it has the right to it");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "waiters come first");
+    cr_assert_eq(dlt_watch(&u, &c, 5000), DLOCK_BUSY, "%s", u.err.message);
+    cr_assert_eq(refresh(&u, &c), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(u.grant.permit, 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(refresh(&s, &d), DLOCK_OK);
+    cr_assert_eq(s.grant.permit, 0);
+    cr_assert_eq(keys_count("job/"), 2);
+    close_all();
+}
+
+Test(permits, C21_a_waiter_that_died_at_its_turn_delays_the_others_until_its_entry_ends)
+{
+    open_semaphore("dead", 2);
+    want_permit(&s, &a, 0);
+    want_permit(&t, &b, 1);
+    dlt_session_close(&u);
+    dlt_session_option(&u, "waiter_lease", "1s");
+    cr_assert_eq(dlt_session_open(&u), DLOCK_OK);
+    queue(&u, &c);
+    queue(&s, &d);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    for (int i = 0; i < 1000 && refresh(&s, &d) == DLOCK_BUSY; i++)
+        dlt_sleep_ms(10); /* two permits are free, and the one who may choose first says nothing */
+    cr_assert_eq(refresh(&s, &d), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.grant.permit, 0);
+    cr_assert_eq(refresh(&u, &c), DLOCK_LOST);
+    close_all();
+}
+
+Test(permits, LIM_1_one_number_for_all)
+{
+    open_semaphore("number", 3);
+    want_permit(&s, &a, 0);
+    b.req.limit = 30;
+    c.req.limit = 1;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_CONFIG);
+    cr_assert_not_null(strstr(t.err.message, "limit of 3 now, and this user asks for 30;"), "%s",
+                       t.err.message);
+    cr_assert_eq(try_with(&t, &b, DLOCK_REQ_ENQUEUE), DLOCK_CONFIG);
+    for (uint32_t mode = DLOCK_EXCLUSIVE; mode <= DLOCK_SHARED; mode++) {
+        c.req.mode = mode;
+        cr_assert_eq(dlt_try(&u, &c), DLOCK_CONFIG);
+        cr_assert_eq(try_with(&u, &c, DLOCK_REQ_ENQUEUE), DLOCK_CONFIG);
+        cr_assert_not_null(strstr(u.err.message, "limit of 3 now, and this user asks for 1;"), "%s",
+                           u.err.message);
+    }
+    cr_assert_eq(keys_count("job/"), 1, "a refusal leaves no key");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    c.req.mode = DLOCK_EXCLUSIVE;
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_CONFIG);
+    cr_assert_eq(try_with(&s, &a, DLOCK_REQ_ENQUEUE), DLOCK_CONFIG);
+    close_all();
+}
+
+Test(permits, C21_programs_that_know_no_limits_wait_and_keep_permits_out)
+{
+    open_semaphore("old", 2);
+    want_permit(&s, &a, 0);
+    old_puts("x old");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_CONFIG, "it waits for a lock");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_CONFIG, "and has it now");
+    old_deletes();
+    want_permit(&t, &b, 0);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    old_puts("");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_CONFIG, "as etcdctl lock puts it");
+    old_deletes();
+    close_all();
+}
+
+Test(permits, TRY_5_UNL_1_a_token_says_all)
+{
+    struct dlt_request again, waits;
+    struct dlt_holder holders[4];
+    size_t count = 4;
+
+    open_semaphore("token", 2);
+    want_permit(&s, &a, 0);
+    want_permit(&t, &b, 1);
+    queue(&u, &c);
+    dlt_request(&u, &again, "job", 'b', 2000);
+    again.req.limit = 2;
+    want_permit(&u, &again, 1);
+    cr_assert_eq(dlt_renew(&u, &again), DLOCK_OK);
+    dlt_request(&t, &waits, "job", 'c', 2000);
+    waits.req.limit = 2;
+    cr_assert_eq(dlt_unlock(&t, &waits), DLOCK_LOST, "it waits");
+    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 2);
+    cr_assert_eq(holders[0].waiters, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(holders[i].limit, 2);
+        cr_assert_eq(holders[i].permit, i);
+        cr_assert_eq(holders[i].kept, 0);
+    }
+    u.ops->forget(u.self, &again.req);
+    close_all();
+}
+
+static void keep(struct dlt_session *session, struct dlt_request *request, int64_t ms)
+{
+    request->req.flags = DLOCK_REQ_KEEP;
+    request->req.keep_ms = ms;
+    cr_assert_eq(dlt_unlock(session, request), DLOCK_OK, "%s", session->err.message);
+    cr_assert_eq(dlt_unlock(session, request), DLOCK_LOST, "a second time");
+    request->req.flags = 0;
+    cr_assert_eq(dlt_unlock(session, request), DLOCK_LOST, "and so");
+}
+
+Test(keep, KEP_1_a_kept_name_is_nobodys_and_keeps_its_place)
+{
+    struct dlt_holder holder;
+    size_t count = 1;
+    char token[2 * DLOCK_TOKEN_SIZE + 1];
+    int64_t start = 0;
+
+    open_semaphore("kept", 1);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    queue(&t, &b);
+    start = dlt_host_now(&s.host);
+    keep(&s, &a, 1500);
+    cr_assert_eq(refresh(&t, &b), DLOCK_BUSY, "the waiter goes on waiting");
+    cr_assert_eq(dlt_inspect(&u, "job", &holder, &count), DLOCK_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(holder.kept, 1);
+    cr_assert_str_eq(holder.owner, "");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
+    dl_hex_encode(token, a.req.token, DLOCK_TOKEN_SIZE);
+    cr_assert_eq(dlt_break(&u, "job", token), DLOCK_NOT_HELD, "its last holder has it no more");
+    while (refresh(&t, &b) == DLOCK_BUSY)
+        dlt_sleep_ms(10);
+    cr_assert_eq(refresh(&t, &b), DLOCK_OK);
+    cr_assert_geq(dlt_host_now(&s.host) - start, 1500 * DLT_NS_PER_MS);
+    keep(&t, &b, 60000);
+    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &d), DLOCK_OK, "a break ends it");
+    close_all();
+}
+
+Test(keep, KEP_1_a_kept_permit_counts)
+{
+    open_semaphore("count", 2);
+    want_permit(&s, &a, 0);
+    keep(&s, &a, 60000);
+    want_permit(&t, &b, 1);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    queue(&u, &c);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(refresh(&u, &c), DLOCK_OK);
+    cr_assert_eq(u.grant.permit, 1);
+    cr_assert_eq(keys_count("job/"), 2);
+    close_all();
+}
+
+Test(keep, UNL_2_by_a_client_that_knows_only_the_token)
+{
+    struct dlt_request heir;
+
+    open_semaphore("heir", 2);
+    want_permit(&s, &a, 0);
+    want_permit(&t, &b, 1);
+    dlt_request(&u, &heir, "job", 'b', 2000);
+    heir.req.limit = 2;
+    keep(&u, &heir, 60000);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_UNAVAILABLE, "somebody changed the key");
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
+    cr_assert_eq(dlt_try(&s, &d), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    want_permit(&s, &d, 0);
+    close_all();
+}
+
+/* ---- values ---- */
+
+Test(value, LIM_1_a_limit_is_told_by_two_edges)
+{
+    static const uint32_t limits[] = {1, 2, 3, 30, 31, 300, 1000};
+    char low[ETCD_EDGE_SIZE], high[ETCD_EDGE_SIZE], value[ETCD_VALUE_SIZE];
+
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        for (size_t k = 0; k < sizeof limits / sizeof limits[0]; k++) {
+            bool inside = false;
+
+            etcd_value_edges(low, high, limits[i]);
+            for (uint32_t permit = 0; permit < 2 && permit < limits[k]; permit++) {
+                if (limits[k] == 1)
+                    (void)etcd_value_make(value, sizeof value, DLOCK_EXCLUSIVE, "h:1:x");
+                else
+                    (void)etcd_value_make_permit(value, sizeof value, limits[k], permit, "h:1:x");
+                inside = strcmp(value, high) < 0 && (low[0] == '\0' || strcmp(value, low) > 0);
+                cr_assert_eq(inside, i == k, "%u and %u", limits[i], limits[k]);
+            }
+        }
+}
+
+static struct etcd_value parsed(const char *text)
+{
+    struct etcd_value value;
+
+    etcd_value_parse(&value, text, strlen(text));
+    return value;
+}
+
+Test(value, a_value_says_who_it_is)
+{
+    char text[ETCD_VALUE_SIZE];
+    struct etcd_value value;
+
+    (void)etcd_value_make_waiter(text, sizeof text, 12, "h:1:w");
+    value = parsed(text);
+    cr_assert(value.limit == 12 && value.waits && !value.kept && !value.shared);
+    (void)etcd_value_make_permit(text, sizeof text, 12, 11, "h:1:p");
+    value = parsed(text);
+    cr_assert(value.limit == 12 && value.permit == 11 && !value.waits && !value.kept);
+    (void)etcd_value_make_kept(text, sizeof text, 12, 3, NULL);
+    value = parsed(text);
+    cr_assert(value.limit == 12 && value.permit == 3 && value.kept && value.label_len == 0);
+    (void)etcd_value_make_kept(text, sizeof text, 1, 0, "h:1:k");
+    value = parsed(text);
+    cr_assert(value.limit == 1 && value.kept && !value.shared);
+    cr_assert_eq(strncmp(value.label, "h:1:k", value.label_len), 0);
+}
+
+Test(value, what_is_no_semaphores_is_a_lock)
+{
+    static const char *const texts[] = {"",
+                                        "\xff",
+                                        "\xff"
+                                        "2",
+                                        "\xff"
+                                        "2 q1 x",
+                                        "\xff"
+                                        "2 p2 x",
+                                        "\xff"
+                                        "2 p x",
+                                        "\xff"
+                                        "0 w x",
+                                        "\xff"
+                                        "1001 w x",
+                                        "\xff"
+                                        "99999999999 w x",
+                                        "\xff"
+                                        "2 p1",
+                                        "\xff"
+                                        "2w x",
+                                        "\xff-2 w x"};
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct etcd_value value = parsed(texts[i]);
+
+        cr_assert(value.limit == 1 && !value.waits && !value.kept && !value.shared, "text %zu", i);
+        cr_assert_eq(value.label_len, 0);
+    }
+}
