@@ -27,7 +27,7 @@ enum zk_verdict zk_answer_judge(int rc)
 
 bool zk_answer_changes(const struct zk_call *call)
 {
-    return call->op == ZK_CREATE || call->op == ZK_DELETE;
+    return call->op == ZK_CREATE || call->op == ZK_DELETE || call->op == ZK_SET;
 }
 
 enum zk_heard_of zk_answer_of(const struct zk_call *call, int rc)

@@ -17,7 +17,7 @@
 #define ZK_CAPS                                                                            \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE | \
      DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_TETHERED |       \
-     DLOCK_CAP_DATA)
+     DLOCK_CAP_LIMIT | DLOCK_CAP_DATA)
 
 /* The names that dlock gives to the nodes of holders and waiters. */
 enum zk_recipe {

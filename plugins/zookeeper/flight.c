@@ -220,8 +220,10 @@ static int watched_send(zhandle_t *handle, struct zk_call *call)
     struct zk_watcher *watcher = call->watcher;
     int rc = ZOK;
 
-    zk_watcher_begin(watcher, call->path);
-    if (call->op == ZK_EXISTS)
+    zk_watcher_begin(watcher, call->path, call->op == ZK_CHILDREN);
+    if (call->op == ZK_CHILDREN)
+        rc = zoo_awget_children2(handle, call->path, zk_watcher_hear, watcher, on_children, call);
+    else if (call->op == ZK_EXISTS)
         rc = zoo_awexists(handle, call->path, zk_watcher_hear, watcher, on_stat, call);
     else
         rc = zoo_awget(handle, call->path, zk_watcher_hear, watcher, on_value, call);
@@ -246,6 +248,9 @@ static int call_send(struct zk_link *link, struct zk_call *call)
                             call->flags, on_created, call);
     case ZK_DELETE:
         return zoo_adelete(handle, call->path, -1, on_void, call);
+    case ZK_SET:
+        return zoo_aset(handle, call->path, call->data, (int)call->data_len, call->version, on_stat,
+                        call);
     case ZK_CHILDREN:
         return zoo_aget_children2(handle, call->path, 0, on_children, call);
     case ZK_EXISTS:
@@ -338,7 +343,8 @@ static void await(struct zk_flight *flight, int64_t deadline_ns)
 
 static const char *op_name(const struct zk_call *call)
 {
-    static const char *const names[] = {"create", "delete", "children of", "exists", "get", "sync"};
+    static const char *const names[] = {"create", "delete", "set", "children of",
+                                        "exists", "get",    "sync"};
 
     return names[call->op];
 }

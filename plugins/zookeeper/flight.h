@@ -5,18 +5,20 @@
 
 #include "link.h"
 
-enum zk_op { ZK_CREATE, ZK_DELETE, ZK_CHILDREN, ZK_EXISTS, ZK_GET, ZK_SYNC };
+enum zk_op { ZK_CREATE, ZK_DELETE, ZK_SET, ZK_CHILDREN, ZK_EXISTS, ZK_GET, ZK_SYNC };
 
 /* One request. A call belongs to a flight, lives in its memory, and is not moved. */
 struct zk_call {
     /* Set by zk_flight_add and what follows it. */
     enum zk_op op;
     char *path;       /* malloced with the flight */
-    const char *data; /* ZK_CREATE: the value; borrowed until the call is begun */
+    const char *data; /* ZK_CREATE, ZK_SET: the value; borrowed until the call is begun */
     size_t data_len;
     int flags;                  /* of ZK_CREATE: ZOO_EPHEMERAL ... */
-    struct zk_watcher *watcher; /* ZK_EXISTS, ZK_GET: hears of the node; NULL: none. Only ZK_EXISTS
-                                   hears of a node that is not there yet */
+    int version;                /* of ZK_SET: that of the present value; else ZBADVERSION */
+    struct zk_watcher *watcher; /* ZK_EXISTS, ZK_GET: hears of the node; ZK_CHILDREN: of children
+                                   that come and go; NULL: none. Only ZK_EXISTS hears of a node that
+                                   is not there yet */
 
     /* The answer. */
     bool done;
@@ -55,7 +57,7 @@ struct zk_call *zk_flight_add_child(struct zk_flight *flight, enum zk_op op, con
  *
  * OK: each call has an answer; its rc says which. ZNONODE and the like are answers.
  * UNAVAILABLE: nothing was sent, or only calls that change nothing were without an answer.
- * UNKNOWN: a create or delete has no answer. It may be executed later in the same session.
+ * UNKNOWN: a create, delete or set has no answer. It may be executed later in the same session.
  * AUTH: the servers refused the credentials. NOMEM: nothing was sent. PROTOCOL.
  * LOST: *session_id is not 0 and not the present session: that one is over, nothing was sent.
  * *session_id 0 gets the id of the session that the calls were sent in.

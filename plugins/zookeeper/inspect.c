@@ -4,6 +4,7 @@
 #include "errmap.h"
 #include "lib/holder_text.h"
 #include "lib/printable.h"
+#include "permit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,26 +102,28 @@ struct reporting {
 void zk_inspect_texts(struct zk_inspect_texts *texts, const struct zk_node *node,
                       const struct zk_call *get)
 {
-    size_t len = node->owner_len;
+    size_t len = node->owner_len, label = 0;
 
     if (len > sizeof texts->owner - 1)
         len = sizeof texts->owner - 1;
     memcpy(texts->owner, node->owner, len);
     texts->owner[len] = '\0';
     texts->label[0] = '\0';
+    texts->permit = node->limit > 1 ? zk_permit_read(get, &label) : -1;
+    texts->label_at = label;
     if (get->rc == ZOK && get->text != NULL)
-        dl_printable_mask(texts->label, sizeof texts->label, get->text,
-                          strnlen(get->text, get->text_len));
+        dl_printable_mask(texts->label, sizeof texts->label, get->text + label,
+                          strnlen(get->text + label, get->text_len - label));
 }
 
 /* The label is in texts: that of another program may be no text. */
-static void data_read(struct dlock_holder *holder, const struct zk_call *get)
+static void data_read(struct dlock_holder *holder, const struct zk_call *get, size_t label)
 {
     struct dlock_holder read = {.struct_size = sizeof read};
 
     if (get->rc != ZOK || get->text == NULL)
         return;
-    dl_holder_text_read(&read, get->text, get->text_len);
+    dl_holder_text_read(&read, get->text + label, get->text_len - label);
     holder->data = read.data;
     holder->data_len = read.data_len;
 }
@@ -148,7 +151,13 @@ static bool report(const struct reporting *reporting, const struct zk_inspect_ho
     };
 
     zk_inspect_texts(&texts, &item->node, get);
-    data_read(&holder, get);
+    if (item->node.limit > 1 && texts.permit < 0)
+        return false; /* it is about to take its permit, or has gone */
+    if (item->node.limit > 1) {
+        holder.limit = item->node.limit;
+        holder.permit = (uint32_t)texts.permit;
+    }
+    data_read(&holder, get, texts.label_at);
     return reporting->fn(reporting->arg, &holder);
 }
 

@@ -37,6 +37,8 @@ enum dlock_status zk_inspect_path(struct zk_path *path, const struct zk_session 
 /* Of a contender's node: another program's owner may be long, and is cut. */
 struct zk_inspect_texts {
     char owner[129], label[256];
+    int64_t permit;  /* of a semaphore's holder; -1: none */
+    size_t label_at; /* where the label and the data begin in the value */
 };
 
 /* get: the answer to ZK_GET of the node; without one there is no label. */

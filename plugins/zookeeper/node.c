@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define DIGITS 10
+#define LIMIT  "-l"  /* behind the token */
 #define PREFIX "_c_" /* of Curator: a node that its client can find again */
 
 /* The text before the sequence ends with one of these. */
@@ -31,10 +32,14 @@ static const char *ending_of(enum zk_recipe recipe, enum dlock_mode mode)
 }
 
 size_t zk_node_make(char *out, enum zk_recipe recipe, const char *parent, const char *token,
-                    enum dlock_mode mode)
+                    enum dlock_mode mode, uint32_t limit)
 {
-    return (size_t)snprintf(out, ZK_PATH_MAX + 1 + ZK_NODE_MAX, "%s/%s%s%s", parent,
-                            recipe == ZK_KAZOO ? "" : PREFIX, token, ending_of(recipe, mode));
+    char text[16] = "";
+
+    if (limit > 1)
+        (void)snprintf(text, sizeof text, LIMIT "%u", limit);
+    return (size_t)snprintf(out, ZK_PATH_MAX + 1 + ZK_NODE_MAX, "%s/%s%s%s%s", parent,
+                            recipe == ZK_KAZOO ? "" : PREFIX, token, text, ending_of(recipe, mode));
 }
 
 static bool is_number(const char *text, size_t len)
@@ -74,6 +79,25 @@ static bool ending_read(bool *shared, const char *text, size_t *len)
     return false;
 }
 
+/* Cuts "-l<limit>" off, which stands behind a token of ours. */
+static void limit_read(struct zk_node *node)
+{
+    const char *text = node->owner + ZK_TOKEN_HEX + sizeof LIMIT - 1;
+    unsigned long limit = 0;
+
+    node->limit = 1;
+    if (node->shared || node->owner_len < ZK_TOKEN_HEX + sizeof LIMIT ||
+        memcmp(node->owner + ZK_TOKEN_HEX, LIMIT, sizeof LIMIT - 1) != 0)
+        return;
+    if (!is_number(text, node->owner_len - ZK_TOKEN_HEX - (sizeof LIMIT - 1)))
+        return;
+    limit = strtoul(text, NULL, 10);
+    if (limit < 2 || limit > ZK_LIMIT_MOST)
+        return;
+    node->limit = (uint32_t)limit;
+    node->owner_len = ZK_TOKEN_HEX;
+}
+
 static void owner_read(struct zk_node *node, const char *name, size_t len)
 {
     const size_t skip = len >= sizeof PREFIX - 1 && memcmp(name, PREFIX, sizeof PREFIX - 1) == 0
@@ -105,6 +129,7 @@ bool zk_node_parse(struct zk_node *node, const char *name)
             return false;
     }
     owner_read(node, name, len);
+    limit_read(node);
     return true;
 }
 

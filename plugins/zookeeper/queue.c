@@ -39,50 +39,65 @@ static bool is_own(const struct contender *contender, const char *own, const cha
     return own != NULL ? strcmp(contender->name, own) == 0 : zk_node_is(&contender->node, token);
 }
 
-/* The first one of the nodes that are ours, and the first writer. Without one: behind all others.
- */
-static void firsts_find(struct contender *mine, struct contender *writer,
-                        const struct String_vector *children, const char *own, const char *token)
+/* Without one: behind all others. */
+struct firsts {
+    struct contender all, mine, writer; /* the first one of them */
+};
+
+static void firsts_find(struct firsts *firsts, const struct String_vector *children,
+                        const char *own, const char *token)
 {
     struct contender contender;
 
-    *mine = (struct contender){.order = LAST};
-    *writer = *mine;
+    firsts->mine = (struct contender){.order = LAST, .node.limit = 1};
+    firsts->all = firsts->writer = firsts->mine;
     for (int32_t i = 0; i < children->count; i++) {
         if (!contender_read(&contender, children, i))
             continue;
-        if (is_own(&contender, own, token) && is_before(&contender, mine))
-            *mine = contender;
-        if (!contender.node.shared && is_before(&contender, writer))
-            *writer = contender;
+        if (is_before(&contender, &firsts->all))
+            firsts->all = contender;
+        if (is_own(&contender, own, token) && is_before(&contender, &firsts->mine))
+            firsts->mine = contender;
+        if (!contender.node.shared && is_before(&contender, &firsts->writer))
+            firsts->writer = contender;
     }
 }
 
 void zk_queue_judge(struct zk_standing *standing, const struct String_vector *children,
                     const char *own, const char *token, bool shared)
 {
-    struct contender mine, writer, contender, predecessor = {.name = NULL};
+    struct contender contender, predecessor = {.name = NULL}, other = {.name = NULL};
+    struct firsts firsts;
 
-    firsts_find(&mine, &writer, children, own, token);
-    *standing = (struct zk_standing){.own = mine.name};
+    firsts_find(&firsts, children, own, token);
+    *standing = (struct zk_standing){.own = firsts.mine.name, .limit = firsts.mine.node.limit};
+    if (firsts.mine.name != NULL && firsts.all.node.limit != standing->limit)
+        standing->other_limit = firsts.all.node.limit;
     for (int32_t i = 0; i < children->count; i++) {
         if (!contender_read(&contender, children, i))
             continue;
         standing->contenders++;
         if (contender.node.sequence < 0 || contender.node.sequence >= ZK_SEQUENCE_END)
             standing->exhausted = true;
-        if (contender.node.shared && is_before(&contender, &writer))
+        if (contender.node.shared && is_before(&contender, &firsts.writer))
             standing->shared_first++;
-        if (!is_before(&contender, &mine))
+        if (!is_before(&contender, &firsts.mine))
             continue;
         standing->before++;
+        if (contender.node.limit != standing->limit &&
+            (other.name == NULL || is_before(&other, &contender)))
+            other = contender;
         if (shared && contender.node.shared)
             continue;
         if (predecessor.name == NULL || is_before(&predecessor, &contender))
             predecessor = contender;
     }
     standing->predecessor = predecessor.name;
-    standing->holds = mine.name != NULL && predecessor.name == NULL;
+    if (standing->limit > 1 && other.name != NULL)
+        standing->predecessor = other.name;
+    standing->holds = firsts.mine.name != NULL &&
+                      (predecessor.name == NULL || (standing->limit > 1 && other.name == NULL &&
+                                                    standing->before < standing->limit));
 }
 
 /* The first contender behind `last`. */
@@ -100,6 +115,16 @@ static bool next_find(struct contender *next, const struct String_vector *childr
     return next->name != NULL;
 }
 
+/* next: it comes behind `holders` holders, of which `last` is the last one. */
+static bool is_holder(const struct zk_standing *standing, const struct contender *last,
+                      const struct contender *next, uint32_t holders)
+{
+    if (holders == 0)
+        return true;
+    return next->node.limit > 1 ? next->node.limit == last->node.limit && holders < next->node.limit
+                                : holders < standing->shared_first;
+}
+
 uint32_t zk_queue_holders(const struct String_vector *children,
                           void (*fn)(void *arg, const char *name, const struct zk_node *node),
                           void *arg)
@@ -109,7 +134,7 @@ uint32_t zk_queue_holders(const struct String_vector *children,
     uint32_t holders = 0;
 
     zk_queue_judge(&standing, children, "", NULL, false);
-    while ((holders == 0 || holders < standing.shared_first) && next_find(&next, children, &last)) {
+    while (next_find(&next, children, &last) && is_holder(&standing, &last, &next, holders)) {
         fn(arg, next.name, &next.node);
         last = next;
         holders++;
@@ -122,25 +147,53 @@ static int contender_compare(const void *a, const void *b)
     return is_before(a, b) ? -1 : is_before(b, a);
 }
 
+/* All contenders, in order; malloced; NULL: no memory. */
+static struct contender *sorted(const struct String_vector *children, size_t *count)
+{
+    struct contender *all = calloc((size_t)children->count + 1, sizeof *all);
+
+    *count = 0;
+    for (int32_t i = 0; all != NULL && i < children->count; i++)
+        *count += contender_read(&all[*count], children, i);
+    if (all != NULL)
+        qsort(all, *count, sizeof *all, contender_compare);
+    return all;
+}
+
+bool zk_queue_before(const struct String_vector *children, const char *own, const char ***names,
+                     size_t *count)
+{
+    size_t n = 0;
+    struct contender *all = sorted(children, &n);
+    bool made = false;
+
+    *count = 0;
+    *names = calloc(n + 1, sizeof **names);
+    for (size_t i = 0; all != NULL && *names != NULL && i < n && strcmp(all[i].name, own) != 0; i++)
+        (*names)[(*count)++] = all[i].name;
+    made = all != NULL && *names != NULL;
+    free(all);
+    return made;
+}
+
 bool zk_queue_waiters(const struct String_vector *children, struct zk_queue_waiter **waiters,
                       size_t *count)
 {
-    struct contender *all = calloc((size_t)children->count + 1, sizeof *all);
+    size_t n = 0;
+    struct contender *all = sorted(children, &n);
     struct zk_standing standing;
-    size_t n = 0, holders = 1;
+    uint32_t holders = 0;
 
     *count = 0;
     *waiters = calloc((size_t)children->count + 1, sizeof **waiters);
-    for (int32_t i = 0; all != NULL && i < children->count; i++)
-        n += contender_read(&all[n], children, i);
     if (all == NULL || *waiters == NULL) {
         free(all);
         return false;
     }
-    qsort(all, n, sizeof *all, contender_compare);
     zk_queue_judge(&standing, children, "", NULL, false);
-    if (standing.shared_first > 0)
-        holders = standing.shared_first;
+    while (holders < n &&
+           is_holder(&standing, holders > 0 ? &all[holders - 1] : NULL, &all[holders], holders))
+        holders++;
     for (size_t i = holders; i < n; i++)
         (*waiters)[(*count)++] =
             (struct zk_queue_waiter){.child = all[i].name, .node = all[i].node};

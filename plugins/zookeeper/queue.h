@@ -7,6 +7,9 @@
  * it. Without such a node, it holds the name. A node that holds the name does so until it is
  * deleted: every later node has a greater sequence, as long as the parent is there, and a parent
  * with children cannot be deleted.
+ *
+ * A node of a semaphore needs fewer contenders before it than the limit, all of this limit. Then it
+ * takes a permit (permit.h).
  */
 #ifndef ZK_QUEUE_H
 #define ZK_QUEUE_H
@@ -21,7 +24,12 @@ struct zk_standing {
     uint32_t before;         /* contenders before the own node */
     uint32_t contenders;     /* all of them */
     uint32_t shared_first;   /* readers that come before the first writer: all hold the name */
-    bool holds;
+    uint32_t limit;          /* of the own node; 1: a lock, or there is none */
+    uint32_t other_limit; /* of the first contender, if the own node comes behind it and has another
+                             limit; else 0 */
+    uint32_t permit;      /* of a semaphore, if the node holds one: zk_permit_take */
+    bool holds;           /* of a semaphore, before zk_permit_take: it may have a permit */
+    bool room;            /* of a semaphore, after zk_permit_take: a permit is free for the node */
     bool exhausted; /* a sequence is negative or at least ZK_SEQUENCE_END: the order is not sure */
 };
 
@@ -35,6 +43,11 @@ void zk_queue_judge(struct zk_standing *standing, const struct String_vector *ch
 uint32_t zk_queue_holders(const struct String_vector *children,
                           void (*fn)(void *arg, const char *name, const struct zk_node *node),
                           void *arg);
+
+/* The contenders before the own node, in order: names in the list. *names: malloced, also after a
+ * failure. False: no memory. */
+bool zk_queue_before(const struct String_vector *children, const char *own, const char ***names,
+                     size_t *count);
 
 struct zk_queue_waiter {
     const char *child; /* name of the node; points into the children */

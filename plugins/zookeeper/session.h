@@ -34,7 +34,9 @@ struct zk_slot {
     int64_t queued_ns; /* when the last call began that was answered QUEUED; 0: there was none */
     unsigned doubts; /* creates without an answer: each may have made one more node of the token */
     bool holds;
-    struct zk_watcher *watcher; /* of the predecessor; NULL: none */
+    bool front;                 /* of a semaphore: waits for any of its holders */
+    uint32_t permit;            /* of a semaphore, if it holds */
+    struct zk_watcher *watcher; /* of the predecessor, or of all contenders; NULL: none */
     struct zk_wait *wait;       /* in slot watch; under the mutex of the link */
     bool interrupted;           /* sticky [INT-2]; under the mutex of the link */
 };

@@ -4,6 +4,7 @@
 #include "errmap.h"
 #include "lib/hex.h"
 #include "lib/time.h"
+#include "permit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ enum dlock_status zk_slot_begin(struct zk_attempt *attempt, struct zk_session *s
     attempt->slot = req->attempt;
     attempt->err = err;
     attempt->shared = req->mode == DLOCK_SHARED;
+    attempt->claims = false;
     attempt->start_ns = zk_link_now(session->link);
     attempt->deadline_ns = req->deadline_ns;
     dl_hex_encode(attempt->token, req->token, DLOCK_TOKEN_SIZE);
@@ -62,6 +64,8 @@ void zk_slot_gone(struct zk_attempt *attempt)
     slot->czxid = 0;
     slot->queued_ns = 0;
     slot->holds = false;
+    slot->front = false;
+    slot->permit = 0;
 }
 
 void zk_slot_over(struct zk_attempt *attempt)
@@ -183,7 +187,15 @@ bool zk_slot_name(struct zk_slot *slot, const char *node)
 
 void zk_slot_note(struct zk_attempt *attempt, const struct zk_standing *standing)
 {
-    attempt->slot->holds = standing->holds;
+    struct zk_slot *slot = attempt->slot;
+    const bool front =
+        standing->limit > 1 && !standing->holds && standing->before == standing->limit;
+
+    if (front != slot->front)
+        predecessor_set(attempt, NULL); /* and its watcher */
+    slot->front = front;
+    slot->holds = standing->holds;
+    slot->permit = standing->permit;
     predecessor_set(attempt, standing->predecessor);
 }
 
@@ -214,21 +226,28 @@ static enum dlock_status node_identify(struct zk_attempt *attempt, bool *known)
     return DLOCK_OK;
 }
 
-/* True: the node is in the list. */
-static bool node_find(struct zk_attempt *attempt, const struct String_vector *children,
-                      struct zk_standing *standing)
+/* *known: the node is in the list. */
+static enum dlock_status node_find(struct zk_attempt *attempt, const struct String_vector *children,
+                                   struct zk_standing *standing, bool *known)
 {
     struct zk_slot *slot = attempt->slot;
     const bool sure = slot->node[0] != '\0' && slot->doubts == 0;
+    enum dlock_status status = DLOCK_OK;
 
     zk_queue_judge(standing, children, sure ? slot->node : NULL, attempt->token, attempt->shared);
     if (standing->own == NULL || !zk_slot_name(slot, standing->own)) {
         zk_slot_gone(attempt);
-        return false;
+        return DLOCK_OK;
     }
-    zk_slot_note(attempt, standing);
+    *known = true;
+    if (standing->limit > 1)
+        status = zk_permit_take(attempt, children, standing, known);
+    if (status == DLOCK_OK && *known)
+        zk_slot_note(attempt, standing);
+    else if (status == DLOCK_OK)
+        zk_slot_gone(attempt);
     standing->own = standing->predecessor = NULL;
-    return true;
+    return status;
 }
 
 enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *standing, bool *known)
@@ -243,11 +262,11 @@ enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *st
 
     *known = false;
     if (status == DLOCK_OK)
-        *known = node_find(attempt, children, standing);
+        status = node_find(attempt, children, standing, known);
     zk_flight_free(flight);
     if (*known)
         slot->session_id = session_id;
-    if (*known && slot->czxid == 0)
+    if (status == DLOCK_OK && *known && slot->czxid == 0)
         status = node_identify(attempt, known);
     if (*known && !was_known && slot->doubts > 0)
         slot->doubts--; /* that create was executed */
@@ -271,9 +290,11 @@ int64_t zk_slot_lease_ms(const struct zk_attempt *attempt, int64_t from_ns)
     return left_ms < attempt->req->ttl_ms ? left_ms : attempt->req->ttl_ms;
 }
 
-/* Contenders that hold the name. */
+/* Contenders that hold the name, or may take a permit. */
 static uint32_t holders_of(const struct zk_standing *standing)
 {
+    if (standing->limit > 1)
+        return standing->contenders < standing->limit ? standing->contenders : standing->limit;
     return standing->shared_first > 0 ? standing->shared_first : standing->contenders > 0;
 }
 
@@ -284,14 +305,16 @@ void zk_slot_grant(const struct zk_attempt *attempt, const struct zk_standing *s
     grant->fence_room = FENCE_SCALE - 1;
     grant->lease_ms = lease_ms;
     grant->waiters = standing->contenders - holders_of(standing);
+    if (DLOCK_HAS(grant, permit))
+        grant->permit = attempt->slot->permit;
 }
 
 void zk_slot_wait(const struct zk_standing *standing, struct dlock_grant *grant)
 {
     const uint32_t holders = holders_of(standing);
 
-    grant->queue_position = standing->before - holders;
-    grant->waiters = standing->contenders - holders - 1;
+    grant->queue_position = standing->before > holders ? standing->before - holders : 0;
+    grant->waiters = standing->contenders > holders ? standing->contenders - holders - 1 : 0;
 }
 
 void zk_slot_queue(struct zk_attempt *attempt, int64_t lease_ms, struct dlock_grant *grant)

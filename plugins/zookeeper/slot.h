@@ -8,21 +8,7 @@
 #ifndef ZK_SLOT_H
 #define ZK_SLOT_H
 
-#include "queue.h"
-#include "session.h"
-
-/* One call of a slot of plugin.h. */
-struct zk_attempt {
-    struct zk_session *session;
-    const struct dlock_request *req;
-    struct zk_slot *slot;
-    struct dlock_error *err;
-    struct zk_path path; /* of the name */
-    char token[ZK_TOKEN_HEX + 1];
-    bool shared;
-    int64_t start_ns;    /* of the call */
-    int64_t deadline_ns; /* of the requests; that of req, if nobody changes it */
-};
+#include "attempt.h"
 
 /* INVALID: with key=raw, the name is no path. */
 enum dlock_status zk_slot_begin(struct zk_attempt *attempt, struct zk_session *session,

@@ -8,19 +8,24 @@
 #include "errmap.h"
 #include "lib/holder_text.h"
 #include "parents.h"
+#include "permit.h"
 #include "slot.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define TRIES 4 /* the node of the name, or our own node, may be deleted between two requests */
+#define PATIENCE 50 /* questions, while contenders before us take their permits */
+#define TRIES    4  /* the node of the name, or our own node, may be deleted between two requests */
 
 /* One call of the slot. */
 struct take {
     struct zk_attempt attempt;
     struct dlock_grant *grant;
     bool enqueue, refresh;
+    int patience;
 };
+
+static enum dlock_status ask(struct take *take, bool *known);
 
 static enum dlock_status fail(struct take *take, enum dlock_status status, const char *text)
 {
@@ -50,6 +55,20 @@ static enum dlock_status refused(struct take *take)
     return status == DLOCK_OK ? DLOCK_BUSY : status;
 }
 
+/* A permit may be free, but contenders before us have to choose first, or go. */
+static bool settles(const struct zk_standing *standing)
+{
+    return standing->limit > 1 && standing->before < standing->limit;
+}
+
+static enum dlock_status ask_again(struct take *take)
+{
+    bool known = false;
+    enum dlock_status status = ask(take, &known);
+
+    return status == DLOCK_OK && !known ? DLOCK_BUSY : status;
+}
+
 /* The slot has the node. */
 static enum dlock_status stands(struct take *take, const struct zk_standing *standing)
 {
@@ -63,7 +82,7 @@ static enum dlock_status stands(struct take *take, const struct zk_standing *sta
     }
     zk_slot_wait(standing, take->grant);
     if (!take->enqueue && !take->refresh && take->attempt.slot->queued_ns == 0)
-        return refused(take);
+        return settles(standing) && take->patience-- > 0 ? ask_again(take) : refused(take);
     if (take->enqueue || take->refresh)
         zk_slot_queue(&take->attempt, lease_ms, take->grant);
     return DLOCK_BUSY;
@@ -115,6 +134,40 @@ static enum dlock_status exhausted(struct take *take)
                       take->attempt.path.text);
 }
 
+static enum dlock_status other_limit(struct take *take, uint32_t limit)
+{
+    enum dlock_status status = take_back(take);
+
+    if (status != DLOCK_OK)
+        return status;
+    return dlock_fail(take->attempt.err, ZK_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, limit,
+                      dlock_request_limit(take->attempt.req));
+}
+
+/* OK with *again: the node is gone. */
+static enum dlock_status permit_ask(struct take *take, const struct String_vector *children,
+                                    struct zk_standing *standing, bool *again)
+{
+    bool known = false;
+    enum dlock_status status = zk_permit_take(&take->attempt, children, standing, &known);
+
+    if (status == DLOCK_LOST) {
+        zk_slot_error_clear(take->attempt.err);
+        zk_slot_over(&take->attempt);
+        *again = true;
+        return DLOCK_OK;
+    }
+    if (status != DLOCK_OK)
+        return status;
+    if (!known) {
+        zk_slot_gone(&take->attempt);
+        *again = true;
+        return DLOCK_OK;
+    }
+    zk_slot_note(&take->attempt, standing);
+    return stands(take, standing);
+}
+
 /* The node was made; children: read behind it. */
 static enum dlock_status made_judge(struct take *take, const struct zk_call *children, bool *again)
 {
@@ -146,6 +199,10 @@ static enum dlock_status made_judge(struct take *take, const struct zk_call *chi
     }
     if (standing.exhausted)
         return exhausted(take);
+    if (standing.other_limit != 0)
+        return other_limit(take, standing.other_limit);
+    if (standing.limit > 1)
+        return permit_ask(take, &children->children, &standing, again);
     zk_slot_note(attempt, &standing);
     return stands(take, &standing);
 }
@@ -161,7 +218,7 @@ static enum dlock_status flight_run(struct take *take, struct zk_flight *flight,
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)zk_node_make(path, attempt->session->config.recipe, attempt->path.text, attempt->token,
-                       req->mode);
+                       req->mode, dlock_request_limit(req));
     create = zk_flight_add(flight, ZK_CREATE, path);
     children = zk_flight_add(flight, ZK_CHILDREN, attempt->path.text);
     if (create == NULL || children == NULL)
@@ -227,12 +284,14 @@ enum dlock_status zk_take(struct zk_session *session, const struct dlock_request
 {
     struct take take = {.grant = grant,
                         .enqueue = (req->flags & DLOCK_REQ_ENQUEUE) != 0,
-                        .refresh = (req->flags & DLOCK_REQ_REFRESH) != 0};
+                        .refresh = (req->flags & DLOCK_REQ_REFRESH) != 0,
+                        .patience = PATIENCE};
     bool known = false;
     enum dlock_status status = zk_slot_begin(&take.attempt, session, req, err);
 
     if (status != DLOCK_OK)
         return status;
+    take.attempt.claims = true;
     status = take.refresh ? ask(&take, &known) : try(&take);
     if (take.refresh && status == DLOCK_OK && !known)
         status = DLOCK_BUSY; /* not queued any more */

@@ -3,6 +3,7 @@
 
 #include "errmap.h"
 #include "lib/time.h"
+#include "permit.h"
 #include "slot.h"
 
 #define ASK_LEAST_NS (40 * DL_NS_PER_MS)
@@ -35,6 +36,20 @@ static void watcher_drop(struct watch *watch)
     slot->watcher = NULL;
 }
 
+/* What the watcher waits for has happened already: a permit was taken before us, or is free. */
+static bool is_over(const struct zk_slot *slot, const struct zk_call *call)
+{
+    struct zk_standing standing;
+    size_t label = 0;
+
+    if (call->rc != ZOK || slot->node[0] == '\0')
+        return false;
+    if (!slot->front)
+        return zk_permit_read(call, &label) >= 0;
+    zk_queue_judge(&standing, &call->children, slot->node, "", false);
+    return standing.own == NULL || standing.before != standing.limit;
+}
+
 /* OK: *rc says whether the predecessor is there, and is watched. LOST: the session is over. A get
  * leaves nothing behind in the library if the node is gone; an exists would. */
 static enum dlock_status watcher_send(struct watch *watch, int *rc)
@@ -49,7 +64,9 @@ static enum dlock_status watcher_send(struct watch *watch, int *rc)
 
     slot->watcher = zk_watcher_new(link);
     if (flight != NULL)
-        call = zk_flight_add_child(flight, ZK_GET, attempt->path.text, slot->predecessor);
+        call = slot->front
+                   ? zk_flight_add(flight, ZK_CHILDREN, attempt->path.text)
+                   : zk_flight_add_child(flight, ZK_GET, attempt->path.text, slot->predecessor);
     if (call != NULL && slot->watcher != NULL) {
         call->watcher = slot->watcher;
         status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
@@ -57,7 +74,7 @@ static enum dlock_status watcher_send(struct watch *watch, int *rc)
         status = dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a watch");
     }
     if (status == DLOCK_OK)
-        *rc = call->rc;
+        *rc = is_over(slot, call) ? ZNONODE : call->rc;
     if (status != DLOCK_OK || *rc != ZOK)
         watcher_drop(watch);
     zk_flight_free(flight);
@@ -110,7 +127,7 @@ static enum dlock_status recheck(struct watch *watch)
     if (!known)
         return DLOCK_BUSY;
     if (!standing.holds)
-        return DLOCK_INTERNAL;
+        return standing.room ? DLOCK_BUSY : DLOCK_INTERNAL;
     if (slot->queued_ns != 0)
         lease_ms = zk_slot_lease_ms(attempt, slot->queued_ns);
     if (lease_ms <= 0)
@@ -137,7 +154,7 @@ static enum dlock_status await_change(struct watch *watch)
     struct zk_slot *slot = watch->attempt.slot;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (slot->predecessor == NULL)
+    if (slot->predecessor == NULL && !slot->front)
         return dlock_fail(watch->attempt.err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,
                           "nothing to wait for: no node of a predecessor is known");
     status = watcher_arm(watch);

@@ -35,8 +35,9 @@ static void drop(struct zk_watcher *watcher)
 static void library_remove(const struct zk_link *link, struct zk_watcher *watcher)
 {
     if (watcher->kept && watcher->path != NULL && link->handle != NULL &&
-        zoo_aremove_watches(link->handle, watcher->path, ZWATCHTYPE_DATA, zk_watcher_hear, watcher,
-                            1, NULL, NULL) == ZOK)
+        zoo_aremove_watches(link->handle, watcher->path,
+                            watcher->children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, zk_watcher_hear,
+                            watcher, 1, NULL, NULL) == ZOK)
         watcher->pending = false;
 }
 
@@ -77,10 +78,11 @@ void zk_watcher_hear(zhandle_t *handle, int type, int state, const char *path, v
     end(context);
 }
 
-void zk_watcher_begin(struct zk_watcher *watcher, const char *path)
+void zk_watcher_begin(struct zk_watcher *watcher, const char *path, bool children)
 {
     free(watcher->path);
     watcher->path = strdup(path);
+    watcher->children = children;
     watcher->kept = false;
     watcher->pending = true;
 }

@@ -15,6 +15,7 @@ struct zk_watcher {
     bool pending;                    /* the library has it, or may keep it with the answer */
     bool kept;                       /* the library has answered, and keeps it */
     bool unused;                     /* its user has gone */
+    bool children;                   /* of the node, and not of its value */
     char *path;                      /* of the node, while it is pending; NULL: not known */
     struct zk_wait *wait;            /* woken by it; NULL: nobody. Under the mutex */
 };
@@ -44,7 +45,7 @@ void zk_watcher_interrupt(struct zk_wait *wait);
 /* watcher_fn of the library; context: the watcher. */
 void zk_watcher_hear(zhandle_t *handle, int type, int state, const char *path, void *context);
 /* It is about to be given to the library. */
-void zk_watcher_begin(struct zk_watcher *watcher, const char *path);
+void zk_watcher_begin(struct zk_watcher *watcher, const char *path, bool children);
 /* Its call has ended. kept: the library keeps it. */
 void zk_watcher_answer(struct zk_link *link, struct zk_watcher *watcher, bool kept);
 /* The session has ended. */

@@ -13,7 +13,7 @@ static void made(enum zk_recipe recipe, enum dlock_mode mode, const char *want)
     char out[ZK_PATH_MAX + 1 + ZK_NODE_MAX], node[sizeof out + 10];
     struct zk_node parsed;
 
-    cr_assert_eq(zk_node_make(out, recipe, "/p/job", TOKEN, mode), strlen(want));
+    cr_assert_eq(zk_node_make(out, recipe, "/p/job", TOKEN, mode, 1), strlen(want));
     cr_assert_str_eq(out, want);
     (void)snprintf(node, sizeof node, "%s0000000042", out + strlen("/p/job/"));
     cr_assert_leq(strlen(node), ZK_NODE_MAX);
@@ -31,6 +31,35 @@ Test(node, C16_the_names_are_those_of_the_recipe)
     made(ZK_CURATOR_RW, DLOCK_SHARED, "/p/job/_c_" TOKEN "-__READ__");
     made(ZK_KAZOO, DLOCK_EXCLUSIVE, "/p/job/" TOKEN "__lock__");
     made(ZK_KAZOO, DLOCK_SHARED, "/p/job/" TOKEN "__rlock__");
+}
+
+static uint32_t limit_of(const char *name)
+{
+    struct zk_node node;
+
+    cr_assert(zk_node_parse(&node, name), "%s", name);
+    cr_assert_eq(zk_node_is(&node, TOKEN), node.limit > 1, "%s", name);
+    return node.limit;
+}
+
+Test(node, LIM_1_a_limit_stands_behind_the_token)
+{
+    static const enum zk_recipe recipes[] = {ZK_CURATOR_RW, ZK_CURATOR, ZK_KAZOO};
+    char out[ZK_PATH_MAX + 1 + ZK_NODE_MAX], name[sizeof out + 10];
+
+    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++)
+        for (uint32_t limit = 2; limit <= ZK_LIMIT_MOST; limit += 499) {
+            (void)zk_node_make(out, recipes[i], "/p/job", TOKEN, DLOCK_EXCLUSIVE, limit);
+            (void)snprintf(name, sizeof name, "%s0000000042", out + strlen("/p/job/"));
+            cr_assert_leq(strlen(name), ZK_NODE_MAX);
+            cr_assert_eq(limit_of(name), limit, "%s", name);
+        }
+    cr_assert_eq(limit_of("_c_" TOKEN "-l1-__WRIT__0000000001"), 1);
+    cr_assert_eq(limit_of("_c_" TOKEN "-l1001-__WRIT__0000000001"), 1);
+    cr_assert_eq(limit_of("_c_" TOKEN "-l2x-__WRIT__0000000001"), 1);
+    cr_assert_eq(limit_of("_c_" TOKEN "-l-__WRIT__0000000001"), 1);
+    cr_assert_eq(limit_of("_c_" TOKEN "-l2-__READ__0000000001"), 1, "readers have no limit");
+    cr_assert_eq(limit_of("_c_7f0e-l2-__WRIT__0000000001"), 1, "not our token");
 }
 
 static void contender(const char *name, bool shared, int64_t sequence, const char *owner)
