@@ -21,7 +21,7 @@ static int change_print(const struct cli *cli, const struct cli_name *name,
     *fence = list->count > 0 ? list->items[0].fence : 0;
     if (json_object_set_new(root, "held", json_boolean(list->count > 0)) == 0 &&
         (holder == NULL || json_object_update(root, holder) == 0))
-        line = json_dumps(root, JSON_COMPACT);
+        line = json_dumps(root, JSON_COMPACT | JSON_ENSURE_ASCII);
     json_decref(holder);
     json_decref(root);
     if (line == NULL) {

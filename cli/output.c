@@ -136,7 +136,7 @@ int cli_output_json_print(const struct cli *cli, json_t *value, int exit_code)
         cli_output_fail(cli, "out of memory");
         return CLI_EXIT_INTERNAL;
     }
-    rc = json_dumpf(value, stdout, JSON_INDENT(2));
+    rc = json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
     json_decref(value);
     if (rc == 0)
         (void)putchar('\n');

@@ -13,8 +13,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* Room for the longest name in escapes and a NUL; longer texts are cut with "...". */
-#define CLI_PRINTABLE_SIZE (4 * DLOCK_NAME_MAX + 8)
+/* Room for the longest data of a holder in escapes and a NUL; longer texts are cut with "...". */
+#define CLI_PRINTABLE_SIZE (4 * DLOCK_DATA_MAX + 8)
 
 /* Escaped. The result is valid until the eighth next call in this thread. */
 const char *cli_output_printable(const void *bytes, size_t len);

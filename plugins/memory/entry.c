@@ -11,8 +11,11 @@ struct memory_entry *memory_entry_new(const struct dlock_request *req)
     size_t label_len = req->label == NULL ? 0 : strnlen(req->label, MEMORY_LABEL_MAX);
     uint32_t data_len = 0;
     const unsigned char *data = dlock_request_data(req, &data_len);
-    struct memory_entry *entry = calloc(1, sizeof *entry + label_len + 1 + data_len);
+    struct memory_entry *entry = NULL;
 
+    if (data_len > DLOCK_DATA_MAX)
+        data_len = 0;
+    entry = calloc(1, sizeof *entry + label_len + 1 + data_len);
     if (entry == NULL)
         return NULL;
     memcpy(entry->token, req->token, sizeof entry->token);

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#define DATA_BEGIN '\x1e'
-#define ENDS       "\x1e\x1f" /* no label of an application has them */
+#define DATA_EDGE '\x1e'     /* before the data and behind them */
+#define ENDS      "\x1e\x1f" /* no label of an application has them */
 
 void sqlite_label_make(char text[SQ_LABEL_SIZE], const struct dlock_request *req,
                        const struct sqlite_life_file *life)
@@ -18,8 +18,11 @@ void sqlite_label_make(char text[SQ_LABEL_SIZE], const struct dlock_request *req
         memcpy(text, req->label, len);
     text[len] = '\0';
     if (data_len > 0 && data_len <= DLOCK_DATA_MAX) {
-        text[len] = DATA_BEGIN;
-        dl_hex_encode(text + len + 1, data, data_len);
+        text[len++] = DATA_EDGE;
+        dl_hex_encode(text + len, data, data_len);
+        len += 2 * (size_t)data_len;
+        text[len++] = DATA_EDGE;
+        text[len] = '\0';
     }
     sqlite_life_mark(text, life);
 }
@@ -34,10 +37,10 @@ uint32_t sqlite_label_data(unsigned char data[DLOCK_DATA_MAX], const char *text)
     const char *hex = text + sqlite_label_len(text);
     size_t len;
 
-    if (*hex++ != DATA_BEGIN)
+    if (*hex++ != DATA_EDGE)
         return 0;
     len = strcspn(hex, ENDS);
-    if (len % 2 != 0 || len > 2 * (size_t)DLOCK_DATA_MAX)
+    if (hex[len] != DATA_EDGE || len % 2 != 0 || len > 2 * (size_t)DLOCK_DATA_MAX)
         return 0;
     for (size_t i = 0; i < len; i += 2) {
         int byte = dl_hex_byte(hex + i);

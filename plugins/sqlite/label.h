@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * label.h - the column `label`: the label of the holder, then, if it publishes data, a byte 30 and
- * the data in hex, and then the mark of life.h.
+ * label.h - the column `label`: the label of the holder, then, if it publishes data, the data in
+ * hex between two bytes 30, and then the mark of life.h.
  *
  * All versions write this column with the token, and copy it from the queue entry to the lease: so
  * data can neither stay when another holder comes nor belong to another one. A program that does
  * not know data shows them as part of the label. One that grants a waiter cuts the column at 255
- * bytes: data that are cut count as none.
+ * bytes: data that are cut count as none, and without the mark the death of the holder frees
+ * nothing before the end of the lease.
  */
 #ifndef SQLITE_LABEL_H
 #define SQLITE_LABEL_H

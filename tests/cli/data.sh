@@ -74,6 +74,19 @@ acquire_has_it_and_renew_keeps_it() {
     data_is null
 }
 
+nothing_is_cut_and_nothing_reaches_the_terminal() {
+    local most
+    most=$(printf '%01024d' 0)
+    exits 0 "$dlock" acquire --data "$most" --ttl 1m leader
+    exits 0 "$dlock" inspect leader
+    grep -q "^data  *$most$" out
+    exits 0 "$dlock" acquire --data "$(printf '\302\233A\342\200\256')" --ttl 1m other
+    exits 0 "$dlock" --json inspect other
+    grep -qiF '"\u009bA\u202e"' out
+    exits 0 "$dlock" --json list
+    grep -c "$(printf '\302\233')" out | grep -qx 0
+}
+
 too_much_is_refused() {
     exits 0 "$dlock" run --data "$(printf '%01024d' 0)" leader -- true
     exits 64 "$dlock" run --data "$(printf '%01025d' 0)" leader -- touch ran
@@ -85,5 +98,6 @@ shows "inspect, list, why and top show the data of a holder" inspect_and_its_kin
 shows "a holder without data shows none" nothing_is_shown_without_it
 shows "an observer sees the data of the next leader" observers_see_the_next_leader
 shows "dlock acquire publishes data, and dlock renew keeps them" acquire_has_it_and_renew_keeps_it
+shows "data are whole in text, and ASCII in JSON" nothing_is_cut_and_nothing_reaches_the_terminal
 shows "1024 bytes are published, and 1025 are refused" too_much_is_refused
 tap_end

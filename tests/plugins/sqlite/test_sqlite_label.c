@@ -31,7 +31,7 @@ Test(label, DAT_1_data_come_back_beside_a_mark)
 {
     make("host:1", "\0\xff", 2);
     cr_expect_str_eq(text, "host:1\x1e"
-                           "00ff");
+                           "00ff\x1e");
     memcpy(text + strlen(text),
            "\x1f"
            "0123456789abcdef",
@@ -58,10 +58,13 @@ Test(label, the_longest_leave_room_for_the_mark)
 Test(label, what_was_cut_or_is_no_hex_counts_as_none)
 {
     cr_expect_eq(sqlite_label_data(data, "host:1\x1e"
-                                         "abc"),
+                                         "abc\x1e"),
                  0);
+    make("host:1234", data, 200); /* as an older program cuts it: at a whole byte */
+    text[255] = '\0';
+    cr_expect_eq(sqlite_label_data(data, text), 0);
     cr_expect_eq(sqlite_label_data(data, "host:1\x1e"
-                                         "xy"),
+                                         "xy\x1e"),
                  0);
     memset(text, '0', sizeof text);
     text[0] = '\x1e';
