@@ -9,7 +9,8 @@
 --
 -- A slot that is given by SETSLOT to a server that imports it makes the epoch of that server the greatest one. So a slot
 -- that went away and came back has changed the epoch here. Between two looks that are no farther apart than a look
--- counts, no slot goes away and comes back after a failover: guarantees.md assumes that.
+-- counts, no slot goes away and comes back after a failover: guarantees.md assumes that. A slot that is MIGRATING counts
+-- as new at each look: if the move is taken back (SETSLOT STABLE, FORGET of a dead target), its keys may be lost.
 local owned = {}
 do
     local RECORD_TTL = 2592000000 -- ms
@@ -46,10 +47,28 @@ do
         end
     end
 
+    -- The slots that leave, which are in the ranges until they are given: "[slot->-target]".
+    local migrating = {}
+    for slot in string.gmatch(slots, '%[(%d+)%->%-') do
+        table.insert(migrating, tonumber(slot))
+    end
+
+    -- Of the slots from first to upto, those that all leave or all stay. Returns the last one, and whether they leave.
+    local function alike(first, upto)
+        for _, slot in ipairs(migrating) do
+            if slot == first then
+                return first, true
+            elseif slot > first and slot <= upto then
+                upto = slot - 1
+            end
+        end
+        return upto, false
+    end
+
     -- What this server has now. Both lists are in order.
     local function ranges_now(old, moment)
         local ranges, at = {}, 1
-        for word in string.gmatch(slots, '%S+') do -- "[...": a slot that moves, which is in the ranges until it is given
+        for word in string.gmatch(slots, '%S+') do
             local first, last = string.match(word, '^(%d+)%-?(%d*)$')
             first, last = tonumber(first) or 1, tonumber(last ~= '' and last or first) or 0
             while first <= last do
@@ -60,7 +79,9 @@ do
                 local was_here = range and range[1] <= first
                 local upto = was_here and math.min(last, range[2]) or
                     range and math.min(last, range[1] - 1) or last
-                local since = was_here and range[3] or moment
+                local migrates
+                upto, migrates = alike(first, upto)
+                local since = was_here and not migrates and range[3] or moment
                 range_add(ranges, first, upto, since + matters > moment and since or 0)
                 first = upto + 1
             end

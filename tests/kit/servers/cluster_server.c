@@ -246,3 +246,15 @@ bool dlt_cluster_slot_give(struct dlt_cluster *cluster, unsigned slot, unsigned 
                   "OK") == 0 &&
            good;
 }
+
+bool dlt_cluster_slot_stay(struct dlt_cluster *cluster, unsigned slot, unsigned from, unsigned to)
+{
+    const unsigned nodes[] = {to, from};
+    bool good = true;
+
+    for (size_t i = 0; i < 2; i++)
+        good = strcmp(dlt_redis_ask(&cluster->redis[nodes[i]], "CLUSTER SETSLOT %u STABLE", slot),
+                      "OK") == 0 &&
+               good;
+    return good;
+}

@@ -44,6 +44,8 @@ unsigned dlt_cluster_slot(struct dlt_cluster *cluster, const char *key);
 /* Moves a slot to another master, in three steps: opens it, moves its keys, gives it to `to`. */
 bool dlt_cluster_slot_open(struct dlt_cluster *cluster, unsigned slot, unsigned from, unsigned to);
 bool dlt_cluster_slot_keys(struct dlt_cluster *cluster, unsigned slot, unsigned from, unsigned to);
+/* ... or takes the move back: what has moved is lost. */
+bool dlt_cluster_slot_stay(struct dlt_cluster *cluster, unsigned slot, unsigned from, unsigned to);
 bool dlt_cluster_slot_give(struct dlt_cluster *cluster, unsigned slot, unsigned from, unsigned to);
 
 #endif

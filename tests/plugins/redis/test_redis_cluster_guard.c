@@ -328,6 +328,30 @@ static void FO_12_a_slot_that_went_away_and_came_back_unseen(void)
     (void)wait_for(DLOCK_OK, dlt_unlock, &fresh, "an unlock");
 }
 
+/* The keys were at a server that is gone: SETSLOT STABLE gives the slot back without them. */
+static void FO_12_a_move_that_is_taken_back_has_lost_the_keys(void)
+{
+    unsigned node = master_of("one"), to = master_of("three"), slot = 0;
+    int64_t back = 0;
+
+    shard_begin(node);
+    slot = slot_of(fresh_name);
+    (void)wait_for(DLOCK_OK, dlt_try, &fresh, "a lock");
+    (void)dlt_ok(dlt_cluster_slot_open(&cluster, slot, node, to) &&
+                     dlt_cluster_slot_keys(&cluster, slot, node, to),
+                 "the keys are at the next server");
+    dlt_sleep_ms(1100); /* then the next request looks */
+    (void)wait_for(DLOCK_OK, dlt_renew, &held, "a renewal of another name");
+    back = now_ms();
+    (void)dlt_ok(dlt_cluster_slot_stay(&cluster, slot, node, to), "the move is taken back");
+    dlt_request(&s, &fresh, fresh_name, 'z', T_MS);
+    (void)dlt_ok(wait_for(DLOCK_OK, dlt_try, &fresh, "a grant to another client") - back >=
+                     T_MS + D_MS - 1000,
+                 "FO-12 not before T + D after the last look at the slot that left");
+    (void)wait_for(DLOCK_OK, dlt_unlock, &fresh, "an unlock");
+    shard_end();
+}
+
 /* The slot of the record goes to another server; the record begins anew in another slot. */
 static void FO_5_a_record_whose_slot_moves_begins_anew(void)
 {
@@ -371,6 +395,7 @@ static const struct {
     CASE(FO_12_nothing_is_renewed_while_the_slot_moves),
     CASE(C5_a_name_that_moves_delays_no_renewal_of_others),
     CASE(FO_12_a_slot_that_went_away_and_came_back_unseen),
+    CASE(FO_12_a_move_that_is_taken_back_has_lost_the_keys),
     CASE(FO_5_a_record_whose_slot_moves_begins_anew),
 };
 
