@@ -264,6 +264,16 @@ void dlt_sentinels_part(struct dlt_sentinels *service, unsigned node, bool part)
     }
 }
 
+void dlt_sentinels_lag(struct dlt_sentinels *service, unsigned node, bool lag)
+{
+    struct dlt_redis *server = &service->redis[node];
+
+    (void)dlt_redis_ask(server, "ACL SETUSER default %s", lag ? "-psync -sync -replconf" : "+@all");
+    (void)dlt_redis_ask(server, "ACL SETUSER replica %s", lag ? "off" : "on");
+    if (lag)
+        (void)dlt_redis_ask(server, "CLIENT KILL USER replica");
+}
+
 void dlt_sentinels_kill(struct dlt_sentinels *service, unsigned sentinel)
 {
     dlt_process_kill(&service->sentinels[sentinel].pid);

@@ -51,6 +51,10 @@ bool dlt_sentinels_failover(struct dlt_sentinels *service);
 /* Cuts a server off from the sentinels and from its replicas, or ends that. Clients reach it. */
 void dlt_sentinels_part(struct dlt_sentinels *service, unsigned node, bool part);
 
+/* Ends the links of a master to its replicas and lets none begin, or ends that: the replicas lack
+ * what it grants meanwhile. Clients and sentinels reach it. */
+void dlt_sentinels_lag(struct dlt_sentinels *service, unsigned node, bool lag);
+
 /* SIGKILL to a sentinel; SIGSTOP, and SIGCONT. */
 void dlt_sentinels_kill(struct dlt_sentinels *service, unsigned sentinel);
 void dlt_sentinels_pause(struct dlt_sentinels *service, unsigned sentinel, bool pause);

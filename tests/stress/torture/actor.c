@@ -187,6 +187,8 @@ static int64_t hold_choose_us(struct actor *actor)
     int64_t ttl_us = actor->worker->order->ttl_ms * 1000;
     uint64_t way = chance_below(&actor->chance, 1000);
 
+    if (actor->worker->order->long_holds)
+        return chance_between(&actor->chance, 0, way < 500 ? ttl_us / 2 : 2 * ttl_us);
     if (way < 650)
         return chance_between(&actor->chance, 0, 500);
     if (way < 960)

@@ -14,6 +14,8 @@
 #define CLAIM_MS 300
 #define READ_MS  1000
 
+#define REPLACED_MS 8000 /* for others to notice that a master fails, and to choose another one */
+
 /* ---- processors ---- */
 
 static _Noreturn void burn(void)
@@ -152,6 +154,15 @@ static bool leave_end(struct crew *crew, struct active *active)
     return true;
 }
 
+/* A master that came back before another one was chosen would not have been replaced. */
+static bool failover_end(struct nemesis *nemesis, struct active *active)
+{
+    if (active->effective && active->later_ms < REPLACED_MS && !store_replaced(nemesis->store))
+        return false;
+    active->effective = store_failed(nemesis->store) && active->effective;
+    return true;
+}
+
 bool fault_end(struct nemesis *nemesis, struct active *active)
 {
     const struct fault *fault = active->fault;
@@ -176,8 +187,7 @@ bool fault_end(struct nemesis *nemesis, struct active *active)
         active->effective = store_part(nemesis->store, active->node, false) && active->effective;
         break;
     case FAULT_FAILOVER:
-        active->effective = store_failed(nemesis->store) && active->effective;
-        break;
+        return failover_end(nemesis, active);
     case FAULT_STORE_BUSY:
         (void)sqlite3_exec(active->db, "ROLLBACK", NULL, NULL, NULL);
         (void)sqlite3_close(active->db);

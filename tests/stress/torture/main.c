@@ -66,6 +66,7 @@ static int client_main(char **words)
 
     order.session =
         strstr(order.uri, "strategy=session") != NULL || getenv(TORTURE_SESSION) != NULL;
+    order.long_holds = getenv(TORTURE_LONG_HOLDS) != NULL;
     return worker_main(&order);
 }
 
@@ -128,6 +129,7 @@ static const char *store_make(struct run *run)
                                     .directory = run->directory,
                                     .clients = run->settings.processes,
                                     .guarded = run->settings.profile->guarded,
+                                    .longest_ms = settings_longest_ms(&run->settings),
                                     .forgets = run->settings.profile->forgets};
 
     if (run->settings.profile->clocks) {
@@ -198,12 +200,14 @@ static void again(const struct run *run)
     else
         printf(" --backend %s", settings->backend->name);
     printf(" --profile %s --seed %" PRIu64 " --duration %" PRId64
-           "ms --processes %u --threads %u --names %u --ttl %" PRId64 " --think %" PRId64
-           "%s%s%s\n",
+           "ms --processes %u --threads %u --names %u --ttl %" PRId64 " --think %" PRId64 "%s%s%s",
            settings->profile->name, settings->seed, settings->duration_ms, settings->processes,
            settings->threads, settings->names, settings->ttl_ms, settings->think_us,
            settings->rival != NULL ? " --rival '" : "",
            settings->rival != NULL ? settings->rival : "", settings->rival != NULL ? "'" : "");
+    if (settings->guard_rule != 0)
+        printf(" --guard-rule %u off", settings->guard_rule);
+    putchar('\n');
     printf("# check again: dlock-history-check --slack %" PRId64 " --busy %" PRId64
            " --stall %" PRId64 " --complete%s%s %s/*.log\n",
            settings->slack_ms, settings->ttl_ms / 2,

@@ -74,17 +74,37 @@ static bool over(const struct nemesis *nemesis, const volatile int *interrupted)
            (nemesis->until_seen && atomic_load(&nemesis->crew->shared->witness_count) > 0);
 }
 
+/* Sleeps, and notes how much longer that took. */
+static void doze(struct nemesis *nemesis, int64_t ms)
+{
+    int64_t before_ms = elapsed_ms(nemesis), late_ms;
+
+    (void)poll(NULL, 0, (int)ms);
+    late_ms = elapsed_ms(nemesis) - before_ms - ms;
+    if (late_ms > nemesis->starved_ms)
+        nemesis->starved_ms = late_ms;
+}
+
 static void wait_until(struct nemesis *nemesis, int64_t at_ms, const volatile int *interrupted)
 {
     for (int64_t left_ms = at_ms - elapsed_ms(nemesis); left_ms > 0 && !over(nemesis, interrupted);
          left_ms = at_ms - elapsed_ms(nemesis)) {
-        (void)poll(NULL, 0, (int)(left_ms < TICK_MS ? left_ms : TICK_MS));
+        doze(nemesis, left_ms < TICK_MS ? left_ms : TICK_MS);
         if (next_to_end(nemesis) != NULL)
             note(nemesis, true);
         crew_look(nemesis->crew);
         if (nemesis->progress != NULL)
             nemesis->progress(nemesis->arg);
     }
+}
+
+/* A failover lasts until there is another master, and the next one waits for that. */
+static bool may_begin(const struct nemesis *nemesis, const struct fault *fault)
+{
+    for (size_t i = 0; i < ACTIVE_MOST && fault->kind == FAULT_FAILOVER; i++)
+        if (nemesis->active[i].fault != NULL && nemesis->active[i].fault->kind == FAULT_FAILOVER)
+            return false;
+    return true;
 }
 
 void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatile int *interrupted)
@@ -97,7 +117,8 @@ void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatil
 
         if (ending == NULL && !more)
             return;
-        if (more && (ending == NULL || plan->faults[next].start_ms <= end_ms(ending))) {
+        if (more && (ending == NULL || (may_begin(nemesis, &plan->faults[next]) &&
+                                        plan->faults[next].start_ms <= end_ms(ending)))) {
             wait_until(nemesis, plan->faults[next].start_ms, interrupted);
             begin(nemesis, &plan->faults[next++]);
         } else {

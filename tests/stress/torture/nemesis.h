@@ -34,6 +34,7 @@ struct nemesis {
     int64_t lease_ms;
     int64_t start_ns;
     struct active active[ACTIVE_MOST];
+    int64_t starved_ms; /* the longest time that a sleep lasted too long: no processor was free */
     uint64_t tried[FAULT_KINDS], effective[FAULT_KINDS];
     bool broken;     /* a server did not come up again */
     bool disobeyed;  /* a proxy did not do as it was told */

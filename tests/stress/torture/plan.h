@@ -38,7 +38,7 @@
     X(CLOCK_STEP, "clock set forward", SERVER, 0, 0)                       \
     X(MEMBER_CUT, "member cut off from all clients", SERVER, 2, 25)        \
     X(MEMBER_PART, "member cut off from the other members", SERVER, 2, 40) \
-    X(FAILOVER, "master replaced", SERVER, 60, 120)
+    X(FAILOVER, "master replaced", SERVER, 15, 45)
 
 enum fault_subject { FAULT_OF_CLIENT, FAULT_OF_SERVER };
 

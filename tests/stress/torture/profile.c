@@ -56,6 +56,18 @@ const struct profile *profile_find(const char *name)
     return NULL;
 }
 
+const struct profile *profile_without_rule(unsigned rule)
+{
+    static struct profile profile;
+
+    if (rule == 0 || rule > GUARD_RULES || rule == 10 || rule == 11)
+        return NULL;
+    profile = *profile_find("F");
+    profile.text = "a master is replaced, and a rule of the failover guard is off";
+    profile.found = rule == 8 ? RULE_BIT(FENCE) : TWO_AT_ONCE | RULE_BIT(FENCE);
+    return &profile;
+}
+
 const char *profile_names(void)
 {
     static char names[256];

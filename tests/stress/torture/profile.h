@@ -28,6 +28,12 @@ struct profile {
 const struct profile *profile_find(const char *name);
 const char *profile_names(void);
 
+#define GUARD_RULES 12
+
+/* F where clients lack rule FO-`rule` of the failover guard; NULL: there is no such rule, or it has
+ * no code. */
+const struct profile *profile_without_rule(unsigned rule);
+
 /* The faults that this profile has for this backend; 0: there is no such profile for it. */
 uint32_t profile_faults(const struct profile *profile, const struct backend *backend);
 

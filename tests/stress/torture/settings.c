@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define POLL_MS     200
 #define FAILOVER_MS 15000 /* until a master is found, followed, and past its guard */
@@ -38,6 +40,8 @@ static void usage(void)
         "  --ttl MS         of their leases (1000)\n"
         "  --think US       pause between two locks of a thread, on average (3000)\n"
         "  --slack MS       how late a call may return and a loss be told (1500)\n"
+        "  --guard-rule N off  a plugin of redis without rule FO-N of the failover guard: then\n"
+        "                   something has to be found\n"
         "  --rival CMD      clients of another library, on redis or redis-sentinel\n"
         "  --until-seen     ends when shared memory has seen two at once\n"
         "  --keep DIR       a new directory for logs and pictures\n"
@@ -80,7 +84,8 @@ static bool duration_of(const char *text, int64_t *ms)
     return false;
 }
 
-static bool option_set(struct settings *settings, int option, const char *text)
+static bool option_set(struct settings *settings, int option, const char *text, int argc,
+                       char **argv)
 {
     switch (option) {
     case 'b':
@@ -113,6 +118,9 @@ static bool option_set(struct settings *settings, int option, const char *text)
     case 'o':
         settings->keep = text;
         return true;
+    case 'g': /* "N off", as two words */
+        return optind < argc && strcmp(argv[optind++], "off") == 0 &&
+               count_of(text, GUARD_RULES, &settings->guard_rule);
     case 'r':
         settings->rival = text;
         return *text != '\0';
@@ -154,6 +162,34 @@ static bool rival_fits(const struct settings *settings)
     return why == NULL;
 }
 
+/* A plugin that lacks a rule is a program of the tests (guard_rules.cmake), and no option of the
+ * plugin that users have. */
+static bool guard_rule_fits(struct settings *settings)
+{
+    char path[PATH_MAX], library[PATH_MAX + 16];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+    char *end = NULL;
+
+    if (settings->guard_rule == 0)
+        return true;
+    path[len > 0 ? len : 0] = '\0';
+    for (int up = 0; up < 2 && (end = strrchr(path, '/')) != NULL; up++)
+        *end = '\0';
+    (void)snprintf(library, sizeof library, "%s/guard-rules/%u", path, settings->guard_rule);
+    if (!settings->profile->guarded || settings->rival != NULL) {
+        (void)fprintf(stderr, "dlock-torture: --guard-rule is for profile F, without --rival\n");
+        return false;
+    }
+    settings->profile = profile_without_rule(settings->guard_rule);
+    if (settings->profile != NULL && access(library, R_OK | X_OK) == 0 &&
+        setenv("DLOCK_PLUGIN_PATH", library, 1) == 0 && setenv(TORTURE_LONG_HOLDS, "1", 1) == 0)
+        return true;
+    (void)fprintf(stderr,
+                  "dlock-torture: no plugin without rule FO-%u in %s (a build tree has it)\n",
+                  settings->guard_rule, library);
+    return false;
+}
+
 /* False: it has been said why. */
 static bool commands_take(struct settings *settings)
 {
@@ -178,7 +214,8 @@ static bool sensible(struct settings *settings)
         settings->threads *= settings->processes;
         settings->processes = 1;
     }
-    if (settings->processes * settings->threads > PLACES_MOST || !rival_fits(settings))
+    if (settings->processes * settings->threads > PLACES_MOST || !rival_fits(settings) ||
+        !guard_rule_fits(settings))
         return false;
     if (profile_faults(settings->profile, settings->backend) != 0)
         return true;
@@ -190,27 +227,17 @@ static bool sensible(struct settings *settings)
 bool settings_read(struct settings *settings, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"backend", required_argument, NULL, 'b'},
-        {"profile", required_argument, NULL, 'p'},
-        {"seed", required_argument, NULL, 's'},
-        {"duration", required_argument, NULL, 'd'},
-        {"processes", required_argument, NULL, 'c'},
-        {"threads", required_argument, NULL, 't'},
-        {"names", required_argument, NULL, 'n'},
-        {"ttl", required_argument, NULL, 'l'},
-        {"think", required_argument, NULL, 'u'},
-        {"slack", required_argument, NULL, 'k'},
-        {"keep", required_argument, NULL, 'o'},
-        {"plan", no_argument, NULL, 'x'},
-        {"until-seen", no_argument, NULL, 'y'},
-        {"uri", required_argument, NULL, 'U'},
-        {"start-cmd", required_argument, NULL, 'S'},
-        {"stop-cmd", required_argument, NULL, 'T'},
-        {"cont-cmd", required_argument, NULL, 'C'},
-        {"kill-cmd", required_argument, NULL, 'K'},
-        {"proxy", required_argument, NULL, 'P'},
-        {"rival", required_argument, NULL, 'r'},
-        {NULL, 0, NULL, 0},
+        {"backend", required_argument, NULL, 'b'},   {"profile", required_argument, NULL, 'p'},
+        {"seed", required_argument, NULL, 's'},      {"duration", required_argument, NULL, 'd'},
+        {"processes", required_argument, NULL, 'c'}, {"threads", required_argument, NULL, 't'},
+        {"names", required_argument, NULL, 'n'},     {"ttl", required_argument, NULL, 'l'},
+        {"think", required_argument, NULL, 'u'},     {"slack", required_argument, NULL, 'k'},
+        {"keep", required_argument, NULL, 'o'},      {"plan", no_argument, NULL, 'x'},
+        {"until-seen", no_argument, NULL, 'y'},      {"uri", required_argument, NULL, 'U'},
+        {"start-cmd", required_argument, NULL, 'S'}, {"stop-cmd", required_argument, NULL, 'T'},
+        {"cont-cmd", required_argument, NULL, 'C'},  {"kill-cmd", required_argument, NULL, 'K'},
+        {"proxy", required_argument, NULL, 'P'},     {"guard-rule", required_argument, NULL, 'g'},
+        {"rival", required_argument, NULL, 'r'},     {NULL, 0, NULL, 0},
     };
     int option;
     bool right = true;
@@ -225,11 +252,16 @@ bool settings_read(struct settings *settings, int argc, char **argv)
                                   .threads = 4,
                                   .names = 3};
     while (right && (option = getopt_long(argc, argv, "", options, NULL)) != -1)
-        right = option_set(settings, option, optarg);
+        right = option_set(settings, option, optarg, argc, argv);
     right = right && optind == argc && sensible(settings);
     if (!right)
         usage();
     return right;
+}
+
+int64_t settings_longest_ms(const struct settings *settings)
+{
+    return settings->guard_rule == 4 ? settings->ttl_ms / 4 : settings->ttl_ms;
 }
 
 int64_t settings_stall_ms(const struct settings *settings)

@@ -53,6 +53,7 @@ struct store {
     const struct backend *backend;
     unsigned clients;
     bool forgets, guarded;
+    int64_t longest_ms; /* restart_guard: T of the failover guard */
     char directory[128];
     struct dlt_redis redis[NODES_MOST];
     struct dlt_maria maria;
@@ -74,6 +75,7 @@ struct store_options {
     const char *directory; /* there is one */
     unsigned clients;
     bool guarded;       /* clients have a guard against failovers */
+    int64_t longest_ms; /* ... which allows for leases of that length */
     bool forgets;       /* a server that is killed loses its locks, and nothing makes up for it */
     const char *clocks; /* a file of skew.h for the servers' clocks; NULL: the true ones */
 };
@@ -111,6 +113,8 @@ void store_failover_uri(const struct store *store, char *uri, size_t size);
 /* The master dies, stands still, is cut off from the others, or is replaced by hand. True: so it
  * is. */
 bool store_fail(struct store *store, uint32_t variant);
+/* True: another one is the master now, or the fault is not about that. */
+bool store_replaced(struct store *store);
 /* It comes back. True: another one was the master by then. */
 bool store_failed(struct store *store);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_cluster.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +36,8 @@ bool store_cluster_start(struct store *store)
 
 void store_cluster_uri(const struct store *store, char *uri, size_t size)
 {
-    (void)snprintf(uri, size, "redis+cluster://%s?waiter_lease=1s&%s", store->cluster.hosts,
-                   store->guarded ? "ttl=1s&restart_guard=1s" : "restart_guard=0");
+    (void)snprintf(uri, size, "redis+cluster://%s?waiter_lease=1s&restart_guard=%" PRId64 "ms",
+                   store->cluster.hosts, store->guarded ? store->longest_ms : 0);
 }
 
 /* The other server of the shard: see cluster_server.h. */
@@ -173,6 +174,13 @@ static void slot_end(struct store *store)
         (void)(slot_open(store, master, to) && slot_move(store, master, to));
         (void)poll(NULL, 0, AGAIN_MS);
     }
+}
+
+bool store_cluster_replaced(struct store *store)
+{
+    int master = dlt_cluster_master(&store->cluster, store->failed_slot);
+
+    return store->failed_to >= 0 || (master >= 0 && master != store->failed_node);
 }
 
 bool store_cluster_failed(struct store *store)

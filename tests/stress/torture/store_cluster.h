@@ -9,9 +9,10 @@ bool store_cluster_start(struct store *store);
 /* The settings of the guard come from the servers. */
 void store_cluster_uri(const struct store *store, char *uri, size_t size);
 
-/* As store_fail and store_failed. It hits the shard of one of the first names. A moved slot counts
- * as a master that was replaced. */
+/* As store_fail, store_replaced and store_failed. It hits the shard of one of the first names. A
+ * moved slot counts as a master that was replaced. */
 bool store_cluster_fail(struct store *store, uint32_t variant);
+bool store_cluster_replaced(struct store *store);
 bool store_cluster_failed(struct store *store);
 
 #endif

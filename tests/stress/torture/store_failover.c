@@ -3,8 +3,13 @@
  * cluster. */
 #include "store_cluster.h"
 
+#include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+
+#define OLD_MASTER_MS 2000 /* D */
+#define LAG_MS        100  /* of replicas, at least; at most somewhat more than a lease */
 
 enum { BY_DEATH, BY_STANDSTILL, BY_PARTITION, BY_HAND, WAYS_TO_FAIL };
 
@@ -40,17 +45,32 @@ void store_failover_stop(struct store *store)
     dlt_cluster_stop(&store->cluster);
 }
 
-/* The guard is T + D, as short as it may be: no lease is longer than a second. */
+/* The guard is T + D, as short as it may be. */
 void store_failover_uri(const struct store *store, char *uri, size_t size)
 {
+    int used = 0;
+
     if (is_cluster(store)) {
         store_cluster_uri(store, uri, size);
         return;
     }
-    (void)snprintf(uri, size, "redis+sentinel://%s/" DLT_SENTINELS_SERVICE "?waiter_lease=1s&%s",
-                   store->sentinels.hosts,
-                   store->guarded ? "ttl=1s&restart_guard=1s&failover_guard=3s"
-                                  : "failover=unsafe&restart_guard=0");
+    used = snprintf(uri, size, "redis+sentinel://%s/" DLT_SENTINELS_SERVICE "?waiter_lease=1s&",
+                    store->sentinels.hosts);
+    if (used < 0 || (size_t)used >= size)
+        return;
+    if (store->guarded)
+        (void)snprintf(uri + used, size - (size_t)used,
+                       "restart_guard=%" PRId64 "ms&failover_guard=%" PRId64 "ms",
+                       store->longest_ms, store->longest_ms + OLD_MASTER_MS);
+    else
+        (void)snprintf(uri + used, size - (size_t)used, "failover=unsafe&restart_guard=0");
+}
+
+/* Its replicas lack what it grants from now on. */
+static void replicas_cut(struct store *store, int master, uint32_t variant)
+{
+    dlt_sentinels_lag(&store->sentinels, (unsigned)master, true);
+    (void)poll(NULL, 0, (int)(LAG_MS + (variant >> 22)));
 }
 
 static bool sentinels_fail(struct store *store, uint32_t variant)
@@ -61,6 +81,8 @@ static bool sentinels_fail(struct store *store, uint32_t variant)
     store->failed_way = (variant >> 8) % WAYS_TO_FAIL;
     if (master < 0)
         return false;
+    if ((variant >> 21 & 1) != 0)
+        replicas_cut(store, master, variant);
     if (store->failed_way == BY_DEATH)
         dlt_redis_kill(&store->sentinels.redis[master]);
     else if (store->failed_way == BY_STANDSTILL)
@@ -70,6 +92,15 @@ static bool sentinels_fail(struct store *store, uint32_t variant)
     else
         (void)dlt_sentinels_failover(&store->sentinels);
     return true;
+}
+
+static bool sentinels_replaced(struct store *store)
+{
+    int master = dlt_sentinels_master(&store->sentinels);
+
+    if (store->failed_way == BY_HAND && master == store->failed_node)
+        (void)dlt_sentinels_failover(&store->sentinels); /* it may have been refused */
+    return master >= 0 && master != store->failed_node;
 }
 
 static bool sentinels_failed(struct store *store)
@@ -84,12 +115,18 @@ static bool sentinels_failed(struct store *store)
         dlt_redis_pause(&store->sentinels.redis[before], false);
     else if (store->failed_way == BY_PARTITION)
         dlt_sentinels_part(&store->sentinels, (unsigned)before, false);
+    dlt_sentinels_lag(&store->sentinels, (unsigned)before, false);
     return master >= 0 && master != before;
 }
 
 bool store_fail(struct store *store, uint32_t variant)
 {
     return is_cluster(store) ? store_cluster_fail(store, variant) : sentinels_fail(store, variant);
+}
+
+bool store_replaced(struct store *store)
+{
+    return is_cluster(store) ? store_cluster_replaced(store) : sentinels_replaced(store);
 }
 
 bool store_failed(struct store *store)

@@ -5,8 +5,10 @@
 #include "plan.h"
 #include "profile.h"
 #include "resource.h"
+#include "settings.h"
 
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <dlock/types.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +143,43 @@ Test(profile, F_replaces_masters_where_there_are_others)
         cr_assert_eq(profile_faults(profile_find("C-clock"), backend), 0);
     }
     cr_assert_eq(profile_faults(profile_find("F"), backend_find("redis")), 0);
+}
+
+Test(profile, a_run_without_a_rule_of_the_guard_has_to_find_something)
+{
+    for (unsigned rule = 0; rule <= GUARD_RULES + 1; rule++) {
+        const struct profile *profile = profile_without_rule(rule);
+        bool is_rule = rule >= 1 && rule <= GUARD_RULES && rule != 10 && rule != 11;
+
+        cr_assert_eq(profile != NULL, is_rule, "%u", rule);
+        if (profile == NULL)
+            continue;
+        cr_assert(profile->guarded);
+        cr_assert_eq(profile->breaks, profile_find("F")->breaks);
+        cr_assert_eq((profile->found & RULE_BIT(OVERLAP)) != 0, rule != 8, "%u", rule);
+        cr_assert((profile->found & RULE_BIT(FENCE)) != 0);
+    }
+    cr_assert_eq(profile_find("F")->found, 0);
+}
+
+static bool reads(const char *profile, const char *off)
+{
+    char *argv[] = {"dlock-torture", "--backend", "redis-sentinel", "--profile",
+                    (char *)profile, "--plan",    "--guard-rule",   "3",
+                    (char *)off,     NULL};
+    struct settings settings;
+
+    optind = 1;
+    return settings_read(&settings, off != NULL ? 9 : 8, argv);
+}
+
+Test(settings, a_rule_of_the_guard_is_off_in_profile_F_alone)
+{
+    cr_redirect_stderr();
+    cr_assert(!reads("P", "off"));
+    cr_assert(!reads("C-failover", "off"));
+    cr_assert(!reads("F", "on"));
+    cr_assert(!reads("F", NULL));
 }
 
 /* ---- what processes share ---- */

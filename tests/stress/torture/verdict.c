@@ -154,7 +154,7 @@ static bool is_expected(const struct court *court, const struct dlt_violation *v
 
     if (court->verdict->settings->rival != NULL)
         return true;
-    if (violation->rule == DLT_RULE_FENCE && found != 0)
+    if (violation->rule == DLT_RULE_FENCE && found != 0 && (found & RULE_BIT(FENCE)) == 0)
         return granted_at_once(&court->history, violation);
     return (found >> violation->rule & 1) != 0;
 }
@@ -258,6 +258,8 @@ static void figures_print(const struct court *court, uint64_t faults)
            settings->backend->name, settings->profile->name, settings->profile->text,
            settings->seed, court->verdict->took_s, settings->processes, settings->threads,
            settings->names, settings->ttl_ms);
+    if (settings->guard_rule != 0)
+        printf("# guard rule FO-%u off\n", settings->guard_rule);
     printf("# lock calls %" PRIu64 ", acquisitions %" PRIu64 ", UNKNOWN %" PRIu64
            " (unexplained %" PRIu64 "), LOST %" PRIu64 "; operations of dlock_start %" PRIu64 "\n",
            check->locks, check->acquired, check->unknown, figures->unexplained, figures->lost,
@@ -277,6 +279,8 @@ static void figures_print(const struct court *court, uint64_t faults)
         "# latest return after a deadline %.1f ms, latest news of a loss %.1f ms after the lease, "
         "most overtaken %u\n",
         ms(figures->overrun_ns), ms(figures->late_loss_ns), figures->overtaken);
+    printf("# a sleep of this program, which no fault hits, lasted up to %" PRId64 " ms too long\n",
+           court->verdict->nemesis->starved_ms);
     printf("# from a fault to the next lock of each client: median %.1f ms, 99%% %.1f ms, most "
            "%.1f ms, of %" PRIu64 "\n",
            ms(figures->recovery_median_ns), ms(figures->recovery_p99_ns),

@@ -20,7 +20,8 @@ struct worker_order {
     int64_t ttl_ms, think_us;
     unsigned number, generation; /* which client, and how often it was started before */
     unsigned threads, names;
-    bool session; /* leases live in sessions: see actor.c */
+    bool session;    /* leases live in sessions: see actor.c */
+    bool long_holds; /* what the next master lacks is held for longer than a failover takes */
 };
 
 struct worker {
