@@ -153,6 +153,7 @@ static void place_note(const struct dlock_request *req, const struct sim_answer 
 
     if ((answer->grant.flags & DLOCK_GRANT_QUEUED) != 0) {
         waiter->seen_fence = answer->grant.fence;
+        waiter->queued_by = answer->promotion;
         record = sim_record(handle, DLT_QUEUED);
         if (record != NULL)
             record->until_ns = sim_host_to_sim(
@@ -179,7 +180,7 @@ static enum dlock_status slot_trylock(void *self, const struct dlock_request *re
     if ((req->flags & DLOCK_REQ_ENQUEUE) != 0)
         waiter->enqueued = true;
     sim_ask_make(&ask, SIM_TRY, session, req);
-    status = sim_net_exchange(session, &ask, 1, &answer, req->deadline_ns, NULL);
+    status = sim_store_ask(session, &ask, 1, &answer, req->deadline_ns);
     if (status == DLOCK_OK || status == DLOCK_UNKNOWN)
         waiter->doubtful = status == DLOCK_UNKNOWN; /* nothing overtakes: an answer settles all */
     if (status == DLOCK_OK) {
@@ -230,7 +231,7 @@ static enum dlock_status slot_renew(void *self, struct dlock_lease_op *const *op
     if (hung_up(session))
         status = DLOCK_UNAVAILABLE;
     else
-        status = sim_net_exchange(session, asks, n, answers, deadline_ns, NULL);
+        status = sim_store_ask(session, asks, n, answers, deadline_ns);
     for (size_t i = 0; i < n; i++) {
         ops[i]->status = status == DLOCK_OK ? answers[i].status : status;
         if (status == DLOCK_OK)
@@ -255,7 +256,7 @@ static enum dlock_status ended(struct sim_session *session, enum sim_verb verb,
     if (hung_up(session))
         status = DLOCK_UNAVAILABLE;
     else
-        status = sim_net_exchange(session, &ask, 1, &answer, req->deadline_ns, NULL);
+        status = sim_store_ask(session, &ask, 1, &answer, req->deadline_ns);
     if (status == DLOCK_OK)
         status = answer.status;
     if (has_session())

@@ -30,7 +30,7 @@ struct arguments {
 
 /* Of all seeds of a profile. */
 struct sums {
-    uint64_t seeds, calls, messages, lost, late, stops, kills, closes, cuts;
+    uint64_t seeds, calls, messages, lost, late, stops, kills, closes, cuts, failovers, restarts;
     struct dlt_check_figures figures;
     int64_t virtual_ns;
     bool caught;
@@ -42,7 +42,8 @@ static const char usage_text[] =
     "usage: dlock-sim [OPTION...]\n"
     "  --seed N      the first seed (1)\n"
     "  --count N     how many seeds (1)\n"
-    "  --profile P   calm, lossy, storm, pauses, deaths, everything, grid, tethered (all)\n"
+    "  --profile P   calm, lossy, storm, pauses, deaths, everything, grid, tethered,\n"
+    "                failover (all)\n"
     "  --store S     queue, watch, poll, session, any: the seed chooses (any)\n"
     "  --driver D    blocking: the calls block; async: most handles use dlock_start (blocking)\n"
     "  --calls N     calls of the library a seed (2000)\n"
@@ -155,6 +156,8 @@ static void sum_up(struct sums *sums, const struct dlt_check_figures *figures)
     sums->kills += sim_world.kills;
     sums->closes += sim_world.closes;
     sums->cuts += sim_world.cuts;
+    sums->failovers += sim_world.failovers;
+    sums->restarts += sim_world.restarts;
     sums->virtual_ns += sim_now() - SIM_START_NS;
     sums->figures.acquired += figures->acquired;
     sums->figures.unknown += figures->unknown;
@@ -210,6 +213,10 @@ static bool seed_run(const struct sim_run *run, const struct arguments *argument
     /* A fifth of the longest lease: an exchange of the renewer that began before another lock was
      * taken lasts that long. */
     options.stall_ns = stall_ns();
+    if (sim_fails_over()) { /* the next master may lack a lease, and a place in the queue */
+        options.kept = options.explained = options.local_fifo = false;
+        options.stall_ns = 0; /* and grants nothing for a while */
+    }
     options.busy_ns = choice->ttl_ms * SIM_MS / 5;
     if (dlt_check(&sim_world.history, &options, &figures) != 0)
         why = "no memory";
@@ -272,6 +279,9 @@ static bool profile_run(const struct arguments *arguments, const struct sim_prof
            sums.calls, sums.figures.acquired, sums.figures.unknown, sums.figures.lost, sums.seeds,
            (double)sums.virtual_ns / 1e9, took_s, (double)sums.calls / took_s, sums.messages,
            sums.lost, sums.late, sums.stops, sums.kills, sums.closes, sums.cuts);
+    if (profile->fails_over)
+        printf("# failovers %" PRIu64 ", masters that forgot all %" PRIu64 "\n", sums.failovers,
+               sums.restarts);
     if (arguments->caught != NULL)
         printf("%sok %u - %s: %s%s found within %" PRIu64 " of %" PRIu64 " seeds\n",
                sums.caught ? "" : "not ", test, profile->name, arguments->caught,

@@ -204,7 +204,8 @@ static void push_arrives(void *arg)
     struct message *m = arg;
 
     if (heard(m) && m->kind == GRANT)
-        sim_waiter_grant(m->process, m->asks[0].token, &m->answers[0].grant);
+        sim_waiter_grant(m->process, m->asks[0].token, &m->answers[0].grant,
+                         m->answers[0].promotion);
     else if (m->kind == RELEASE && heard(m))
         sim_waiters_poke(m->process, m->asks[0].name);
     message_free(m);
@@ -228,11 +229,17 @@ static void answer_leaves(struct message *m)
 static void request_arrives(void *arg)
 {
     struct message *m = arg;
+    int64_t stands_ns = sim_failover_stands_ns(m->process, m->asks[0].seen.node);
 
-    if (lost(m)) {
+    if (stands_ns == SIM_NEVER || lost(m)) {
         swallow(m);
         return;
     }
+    if (stands_ns > sim_now()) { /* it waits in the socket of the server */
+        sim_at(stands_ns, request_arrives, m);
+        return;
+    }
+    sim_failover_execute_at(m->asks[0].seen.node);
     for (size_t i = 0; i < m->n; i++)
         if (!sim_store_execute(&m->asks[i], &m->answers[i]))
             m->waits = true;
@@ -260,6 +267,7 @@ void sim_net_granted(const struct sim_ask *ask, const struct sim_answer *answer)
     m->n = 1;
     m->asks[0] = *ask;
     m->answers[0] = *answer;
+    m->answers[0].promotion = sim_failover_promotion();
     sim_at(sim_now() + (happens(sim_world.profile->late) ? late_ns() : usual_ns()), push_arrives,
            m);
 }

@@ -30,20 +30,49 @@ struct name {
     int64_t look_ns; /* when the server looks by itself; 0: not */
 };
 
-static struct name names[SIM_NAMES];
-static struct claim room[SIM_NAMES][2][CLAIMS_MOST];
+static struct name servers[SIM_SERVERS][SIM_NAMES];
+static struct claim room[SIM_SERVERS][SIM_NAMES][2][CLAIMS_MOST];
+static struct name *names = servers[0]; /* of the server that executes */
+
+void sim_store_forget(unsigned server)
+{
+    for (size_t i = 0; i < SIM_NAMES; i++)
+        servers[server][i] =
+            (struct name){.holders = {room[server][i][0], 0}, .queue = {room[server][i][1], 0}};
+}
 
 void sim_store_begin(void)
 {
-    for (size_t i = 0; i < SIM_NAMES; i++)
-        names[i] = (struct name){.holders = {room[i][0], 0}, .queue = {room[i][1], 0}};
+    for (unsigned i = 0; i < SIM_SERVERS; i++)
+        sim_store_forget(i);
+    sim_store_use(0);
+}
+
+void sim_store_use(unsigned server)
+{
+    names = servers[server];
+}
+
+static void list_copy(struct list *to, const struct list *from)
+{
+    memcpy(to->claims, from->claims, from->count * sizeof from->claims[0]);
+    to->count = from->count;
+}
+
+void sim_store_copy(unsigned to, unsigned from)
+{
+    for (size_t i = 0; i < SIM_NAMES; i++) {
+        list_copy(&servers[to][i].holders, &servers[from][i].holders);
+        list_copy(&servers[to][i].queue, &servers[from][i].queue);
+        servers[to][i].fence = servers[from][i].fence;
+    }
 }
 
 int64_t sim_store_now(void)
 {
     int64_t passed_ns = sim_now() - SIM_START_NS;
 
-    return passed_ns + passed_ns * sim_world.server_ppm / 1000000;
+    return passed_ns + passed_ns * sim_world.server_ppm / 1000000 + sim_failover_ahead_ns();
 }
 
 static struct claim *list_find(const struct list *list, const unsigned char *token)
@@ -104,7 +133,7 @@ static bool excluded(const struct list *list, size_t count, uint32_t mode)
 
 static uint64_t fence_next(struct name *name)
 {
-    return name->fence += 1 + FENCE_ROOM;
+    return name->fence = sim_failover_fence(name->fence + 1 + FENCE_ROOM);
 }
 
 /* A session that was heard of now lasts longer than any ttl. */
@@ -164,7 +193,7 @@ static void look_later(struct name *name, int64_t now_ns)
 /* The first of the queue become holders, as long as they can hold together. */
 static void pass_on(struct name *name, int64_t now_ns)
 {
-    while (name->queue.count > 0 &&
+    while (name->queue.count > 0 && sim_failover_passes() &&
            !excluded(&name->holders, name->holders.count, name->queue.claims[0].ask.mode)) {
         struct claim *claim = list_add(&name->holders, &name->queue.claims[0].ask);
         struct sim_answer answer = {.grant = {.holder_ms = -1}};
@@ -186,7 +215,7 @@ static void pass_on(struct name *name, int64_t now_ns)
 
 static void look(void *arg)
 {
-    struct name *name = arg;
+    struct name *name = arg; /* of the only server: none that fails over has SIM_LOCK */
     int64_t now_ns = sim_store_now();
 
     name->look_ns = 0;
@@ -318,6 +347,8 @@ bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer)
 
     *answer =
         (struct sim_answer){.status = DLOCK_OK, .grant = {.holder_ms = -1, .waiters = UINT32_MAX}};
+    if (!sim_failover_admit(ask, answer))
+        return true;
     list_reap(&name->holders, now_ns);
     list_reap(&name->queue, now_ns);
     if (sim_is_tethered())
@@ -346,6 +377,8 @@ bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer)
     case SIM_CLOSE:
         session_close(ask, now_ns);
         sim_tether_closed(ask->pid);
+        break;
+    case SIM_VIEW:
         break;
     }
     return true;

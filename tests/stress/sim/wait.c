@@ -48,10 +48,12 @@ static void waiter_wake(struct sim_process *process, struct sim_waiter *waiter)
 }
 
 void sim_waiter_grant(struct sim_process *process, const unsigned char *token,
-                      const struct dlock_grant *grant)
+                      const struct dlock_grant *grant, uint64_t promotion)
 {
     for (struct sim_waiter *w = process->waiters; w != NULL; w = w->next)
         if (memcmp(w->req->token, token, DLOCK_TOKEN_SIZE) == 0) {
+            if (promotion != w->queued_by) /* another master's */
+                return;
             if (w->granted && w->grant.fence >= grant->fence)
                 return;
             w->granted = true;

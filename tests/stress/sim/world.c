@@ -73,6 +73,11 @@ static void choose(int kind)
         choice->waiter_lease_ms = choice->ttl_ms;
     }
     sim_world.server_ppm = sim_between(-4000, 4000);
+    if (sim_fails_over()) {
+        choice->kind = choice->kind == SIM_SESSION ? SIM_QUEUE : choice->kind;
+        choice->hold_ms = sim_between(1, choice->ttl_ms);
+        sim_world.server_ppm = 0; /* the servers' clocks differ by a bounded time */
+    }
 }
 
 static void look(void *arg)
@@ -109,6 +114,7 @@ const char *sim_world_run(const struct sim_run *run)
     for (size_t i = 0; i < sim_world.choice.processes; i++)
         sim_process_start(&sim_world.processes[i]);
     sim_nemesis_start();
+    sim_failover_begin();
     if (sim_is_tethered())
         sim_tether_begin();
     sim_at(sim_now() + WATCH_EVERY_NS, look, NULL);

@@ -8,6 +8,8 @@
  *   store.c     the server: who holds what, and who is next
  *   net.c       requests, answers and grants on their way: late, lost, out of order
  *   backend.c   the plugin in between; wait.c: the slots that wait
+ *   failover.c  servers that are promoted, replicas that lag, and the failover guard;
+ *               failover_client.c: what the plugin does about it
  *   tether.c    sessions of clients with the server, and what keeps them alive
  *   process.c   a process: its clock, its client, its death
  *   task.c      a thread of it that takes and gives back locks
@@ -32,6 +34,7 @@
 #include <dlock/plugin.h>
 
 #define SIM_NAMES     3
+#define SIM_SERVERS   3 /* of a store that fails over; else one */
 #define SIM_PROCESSES 6
 #define SIM_TASKS     4 /* of a process; each has a handle */
 #define SIM_START_NS  (INT64_C(1000000) * SIM_MS)
@@ -50,6 +53,7 @@ struct sim_profile {
     int64_t close_every_ms; /* a process closes its client */
     bool grid;              /* the store gives ttls of quarters of the choice's only */
     bool tethered;          /* a lease lasts as long as its client's session (DLOCK_CAP_TETHERED) */
+    bool fails_over;        /* the store's master is replaced by a replica, again and again */
 };
 
 extern const struct sim_profile sim_profiles[];
@@ -101,6 +105,7 @@ struct sim_waiter {
     struct sim_fiber *sleeper;
     bool enqueued, interrupted, poked, granted;
     bool news;           /* for wait_any */
+    uint64_t queued_by;  /* the promotion whose server said QUEUED last */
     bool doubtful;       /* its last request to take the name had no answer */
     uint64_t seen_fence; /* of the last QUEUED answer */
     uint64_t interrupt_fence;
@@ -154,7 +159,7 @@ struct sim_world {
     int32_t last_pid;
     uint64_t last_attempt, last_session;
     uint64_t messages, lost, late, late_news;
-    uint64_t stops, kills, closes, cuts;
+    uint64_t stops, kills, closes, cuts, failovers, restarts;
     struct dlt_history history;
 };
 
@@ -167,7 +172,32 @@ static inline struct sim_process *sim_self_process(void)
 
 /* ---- store.c ---- */
 
-enum sim_verb { SIM_TRY, SIM_RENEW, SIM_UNLOCK, SIM_LEAVE, SIM_LOCK, SIM_CANCEL, SIM_CLOSE };
+enum sim_verb {
+    SIM_TRY,
+    SIM_RENEW,
+    SIM_UNLOCK,
+    SIM_LEAVE,
+    SIM_LOCK,
+    SIM_CANCEL,
+    SIM_CLOSE,
+    SIM_VIEW
+};
+
+/* What a look shows of a server, on its clock; moment_ns 0: nothing. */
+struct sim_view {
+    int64_t moment_ns, since_ns; /* since_ns: when its term began; 0: not yet */
+    int64_t written;
+};
+
+/* What a connection knows of its server. id: of its promotion; 0: not connected. */
+struct sim_seen {
+    int node;
+    uint64_t id;
+    struct sim_view views[2];
+};
+
+/* Why the failover guard lets a request not be executed. */
+enum sim_refusal { SIM_ADMITTED, SIM_OTHER, SIM_UNCONFIRMED, SIM_YOUNG };
 
 struct sim_ask {
     enum sim_verb verb;
@@ -177,14 +207,23 @@ struct sim_ask {
     uint64_t session;
     struct sim_process *process;
     int32_t pid; /* grants go to that incarnation */
+    struct sim_seen seen;
 };
 
 struct sim_answer {
     enum dlock_status status;
     struct dlock_grant grant;
+    enum sim_refusal refusal;
+    uint64_t promotion;
+    struct sim_view view;
 };
 
 void sim_store_begin(void);
+
+/* Which of the servers executes; one gets the locks of another; one has none any more. */
+void sim_store_use(unsigned server);
+void sim_store_copy(unsigned to, unsigned from);
+void sim_store_forget(unsigned server);
 
 /* false: SIM_LOCK waits; sim_net_granted will tell. */
 bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer);
@@ -198,6 +237,41 @@ void sim_store_end_session(int32_t pid);
 /* Every lease and every place. *unused_ns: since when nobody uses it, for the caller; 0 at first.
  */
 void sim_store_each(void (*fn)(const struct sim_ask *ask, int64_t *unused_ns));
+
+/* ---- failover.c ---- */
+
+static inline bool sim_fails_over(void)
+{
+    return sim_world.profile->fails_over;
+}
+
+void sim_failover_begin(void);
+
+/* At the server. */
+void sim_failover_execute_at(int node);
+/* false: the answer says why not. */
+bool sim_failover_admit(const struct sim_ask *ask, struct sim_answer *answer);
+/* The request that is executed may pass names on. */
+bool sim_failover_passes(void);
+uint64_t sim_failover_fence(uint64_t next);
+uint64_t sim_failover_promotion(void);
+int64_t sim_failover_ahead_ns(void);
+/* Until when the server stands still; SIM_NEVER: the process does not reach it. */
+int64_t sim_failover_stands_ns(const struct sim_process *process, int node);
+
+/* At the client. What the process takes for the master (-1: it knows none), the promotion of that
+ * server, and how long a look counts. */
+int sim_failover_choose(const struct sim_process *process);
+uint64_t sim_failover_id(int node);
+int64_t sim_failover_lasts_ns(void);
+
+/* ---- failover_client.c ---- */
+
+/* Where n questions go from the plugin: as sim_net_exchange, to a server that the client takes for
+ * the master. */
+struct sim_session;
+enum dlock_status sim_store_ask(struct sim_session *session, struct sim_ask *asks, size_t n,
+                                struct sim_answer *answers, int64_t deadline_ns);
 
 /* ---- tether.c ---- */
 
@@ -258,6 +332,8 @@ struct sim_session {
     bool open, busy, broken;
     int64_t request_ns, reply_ns;    /* nothing overtakes within a connection */
     const struct dlock_request *req; /* SESSION: whom it serves */
+    struct sim_seen seen;
+    int64_t looked_ns; /* host's clock */
 };
 
 const struct dlock_plugin *sim_plugin(void);
@@ -278,7 +354,7 @@ void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_sess
 void sim_waiter_list(const struct dlock_request *req);
 void sim_waiter_unlist(const struct dlock_request *req);
 void sim_waiter_grant(struct sim_process *process, const unsigned char *token,
-                      const struct dlock_grant *grant);
+                      const struct dlock_grant *grant, uint64_t promotion);
 void sim_waiters_poke(struct sim_process *process, uint32_t name);
 
 enum dlock_status sim_slot_watch(void *self, const struct dlock_request *req,
