@@ -166,7 +166,7 @@ static bool rival_fits(const struct settings *settings)
  * plugin that users have. */
 static bool guard_rule_fits(struct settings *settings)
 {
-    char path[PATH_MAX], library[PATH_MAX + 16];
+    char path[PATH_MAX], library[PATH_MAX + 32];
     ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
     char *end = NULL;
 

@@ -164,13 +164,19 @@ Test(profile, a_run_without_a_rule_of_the_guard_has_to_find_something)
 
 static bool reads(const char *profile, const char *off)
 {
-    char *argv[] = {"dlock-torture", "--backend", "redis-sentinel", "--profile",
-                    (char *)profile, "--plan",    "--guard-rule",   "3",
-                    (char *)off,     NULL};
+    char words[][20] = {"dlock-torture", "--backend", "redis-sentinel",
+                        "--profile",     "",          "--plan",
+                        "--guard-rule",  "3",         ""};
+    char *argv[sizeof words / sizeof words[0] + 1] = {NULL};
     struct settings settings;
+    int argc = off != NULL ? 9 : 8;
 
+    (void)snprintf(words[4], sizeof words[4], "%s", profile);
+    (void)snprintf(words[8], sizeof words[8], "%s", off != NULL ? off : "");
+    for (int i = 0; i < argc; i++)
+        argv[i] = words[i];
     optind = 1;
-    return settings_read(&settings, off != NULL ? 9 : 8, argv);
+    return settings_read(&settings, argc, argv);
 }
 
 Test(settings, a_rule_of_the_guard_is_off_in_profile_F_alone)
