@@ -52,8 +52,10 @@ static enum dlock_status table_check(struct my_connection *conn, size_t i, MYSQL
 
     if (row == NULL || mysql_num_fields(answer) != 2)
         return my_connection_bad_reply(conn, err);
-    atomic_store(is_there(conn, i), row[1] != NULL);
-    if (row[1] == NULL ||
+    conn->lacks[i] = row[1] == NULL;
+    if (!conn->lacks[i])
+        atomic_store(is_there(conn, i), true);
+    if (conn->lacks[i] ||
         (row[0] != NULL && strcmp(row[0], "InnoDB") == 0 && strcmp(row[1], tables[i].columns) == 0))
         return DLOCK_OK;
     return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
@@ -72,7 +74,7 @@ enum dlock_status my_added_table_check(struct my_connection *conn,
     return status;
 }
 
-static enum dlock_status table_ensure(struct my_connection *conn, size_t i, struct dlock_error *err)
+static enum dlock_status table_create(struct my_connection *conn, size_t i, struct dlock_error *err)
 {
     struct my_results results = {.count = 0};
     char text[TABLE_SIZE];
@@ -82,9 +84,36 @@ static enum dlock_status table_ensure(struct my_connection *conn, size_t i, stru
         return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "the table prefix is too long");
     status = my_query_script(conn, text, &results, err);
     my_query_results_free(&results);
+    return status;
+}
+
+static enum dlock_status table_ensure(struct my_connection *conn, size_t i, struct dlock_error *err)
+{
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    const enum dlock_status status = table_create(conn, i, &why);
+
     if (status == DLOCK_OK)
         atomic_store(is_there(conn, i), true);
-    return status == DLOCK_AUTH ? DLOCK_OK : status;
+    if (status == DLOCK_OK || status == DLOCK_AUTH)
+        return DLOCK_OK;
+    return dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);
+}
+
+enum dlock_status my_added_table_create(struct my_connection *conn, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    for (size_t i = 0; conn->config->strategy != MY_SESSION && i < MY_ADDED_TABLES; i++)
+        if (status == DLOCK_OK)
+            status = table_ensure(conn, i, err);
+    return status;
+}
+
+void my_added_table_note(struct my_connection *conn)
+{
+    for (size_t i = 0; i < MY_ADDED_TABLES; i++)
+        if (conn->lacks[i])
+            atomic_store(is_there(conn, i), false);
 }
 
 enum dlock_status my_added_table_ensure(struct my_connection *conn, struct dlock_error *err)
@@ -94,7 +123,7 @@ enum dlock_status my_added_table_ensure(struct my_connection *conn, struct dlock
     if (conn->config->strategy == MY_SESSION || !conn->config->create)
         return DLOCK_OK;
     for (size_t i = 0; status == DLOCK_OK && i < MY_ADDED_TABLES; i++)
-        if (!atomic_load(is_there(conn, i)))
+        if (conn->lacks[i] || !atomic_load(is_there(conn, i)))
             status = table_ensure(conn, i, err);
     return status;
 }

@@ -17,12 +17,18 @@
  * none for strategy session. */
 void my_added_table_queries(FILE *out, const struct my_connection *conn);
 
-/* Notes in conn->tables which tables are there. CONFIG: one is not what it has to be. */
+/* Notes in conn which tables are not there, and in conn->tables which are. CONFIG: one is not what
+ * it has to be. That it is not there may be over: another connection makes it at the same time. */
 enum dlock_status my_added_table_check(struct my_connection *conn,
                                        MYSQL_RES *const answers[MY_ADDED_TABLES],
                                        struct dlock_error *err);
 
-/* Makes the tables that are not there if create=on. OK also if the user may not. */
+/* Of a check that nothing was made at the time of: tables that were not there are gone. */
+void my_added_table_note(struct my_connection *conn);
+
+/* Makes the tables, if they are not there. OK also if the user may not. */
+enum dlock_status my_added_table_create(struct my_connection *conn, struct dlock_error *err);
+/* The same with create=on alone. */
 enum dlock_status my_added_table_ensure(struct my_connection *conn, struct dlock_error *err);
 
 /* After a SELECT from {permits} that failed: the table is not there, or this user may not read it.

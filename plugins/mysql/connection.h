@@ -20,6 +20,7 @@ struct my_connection {
     struct my_tables *tables; /* the client's */
     bool for_queue;           /* for GET_LOCK only */
     bool for_row_lock;        /* autocommit is off */
+    bool lacks[2];            /* added tables that were not there when this connection read them */
 
     MYSQL *mysql; /* NULL: none */
     const struct my_dialect *dialect;

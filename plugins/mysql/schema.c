@@ -157,6 +157,8 @@ static enum dlock_status tables_create(struct my_connection *conn, struct dlock_
     for (size_t i = table_next(conn, 0); i < COLUMNS && status == DLOCK_OK;
          i = table_next(conn, i + 1))
         status = table_create(conn, i, err);
+    if (status == DLOCK_OK) /* before {meta} says that the tables are there */
+        status = my_added_table_create(conn, err);
     if (status != DLOCK_OK)
         return status;
     (void)snprintf(text, sizeof text,
@@ -314,6 +316,8 @@ enum dlock_status my_schema_recheck(struct my_connection *conn, struct dlock_err
     if (status == DLOCK_OK)
         status = my_schema_check(conn, results.list, results.count, true, &missing, err);
     my_query_results_free(&results);
+    if (status == DLOCK_OK)
+        my_added_table_note(conn);
     if (status == DLOCK_OK && missing)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146, "%s: the tables %s* are gone",
                           conn->config->endpoint, conn->config->prefix);

@@ -63,6 +63,23 @@ static void inspect(size_t want)
     cr_assert_eq(count, want, "%zu holders, want %zu", count, want);
 }
 
+/* A client that finds the tables in the middle of their making would have no semaphores. */
+Test(table, OPN_2_is_there_before_the_tables_count_as_made)
+{
+    cr_assert(dlt_maria_borrow(&server), "%s", server.why);
+    (void)dlt_maria_ask(&server, "SET GLOBAL log_output = 'TABLE', general_log = ON");
+    client_open("row");
+    cr_assert_str_eq(dlt_maria_ask(&server,
+                                   "SELECT (SELECT MIN(event_time) FROM mysql.general_log WHERE"
+                                   " argument LIKE 'CREATE TABLE IF NOT EXISTS _%spermits%%')"
+                                   " < (SELECT MIN(event_time) FROM mysql.general_log WHERE"
+                                   " argument LIKE 'INSERT IGNORE INTO _%smeta%%')",
+                                   prefix, prefix),
+                     "1");
+    (void)dlt_maria_ask(&server, "SET GLOBAL general_log = OFF");
+    end();
+}
+
 LEASED(LIM_1_LIM_2_two_of_three)
 {
     uint64_t fence = 0;
