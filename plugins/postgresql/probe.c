@@ -20,7 +20,7 @@ void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *
         (is_session ? DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT
                     : DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH |
                           DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA);
-    if (atomic_load(&conn->shared->outdated))
+    if (atomic_load(&conn->shared->outdated) || atomic_load(&conn->shared->denied))
         info->caps &= ~(uint32_t)FUNCTIONS;
     if (!conn->flushes)
         info->caps &= ~(uint32_t)DURABLE;
@@ -139,12 +139,15 @@ static enum dlock_status report_tables(struct pg_connection *conn, dlock_check_f
     static const struct variable functions = {
         .name = "functions",
         .fine = "of this release",
-        .advice = "run row.sql as their owner: until then there are no semaphores, and no name is "
-                  "kept",
+        .advice = "run row.sql and grants.sql as their owner: until then there are no semaphores, "
+                  "and no name is kept",
         .clears = FUNCTIONS,
     };
     enum dlock_status status = pg_schema_check(conn, err);
-    const bool outdated = atomic_load(&conn->shared->outdated);
+    const char *functions_found = atomic_load(&conn->shared->outdated) ? "of an earlier release"
+                                  : atomic_load(&conn->shared->denied)
+                                      ? "of this release, but this role may not call all"
+                                      : functions.fine;
     char found[160];
 
     (void)snprintf(found, sizeof found, "%s.%s*, strategy %s, version %d", conn->config->schema,
@@ -152,7 +155,7 @@ static enum dlock_status report_tables(struct pg_connection *conn, dlock_check_f
     if (status == DLOCK_OK)
         report(fn, arg, &tables, found);
     if (status == DLOCK_OK)
-        report(fn, arg, &functions, outdated ? "of an earlier release" : functions.fine);
+        report(fn, arg, &functions, functions_found);
     return status;
 }
 

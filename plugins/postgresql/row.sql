@@ -91,6 +91,30 @@ BEGIN
   END IF;
 END $$;
 
+-- A reader is not let in beside a permit, or beside what is kept, also if somebody has put functions 1
+-- back, which know neither.
+-- since functions 2
+CREATE OR REPLACE FUNCTION public.dlock_reader_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE -- dlock version 1
+  -- dlock functions 2
+BEGIN
+  IF EXISTS (SELECT FROM public.dlock_reader d WHERE d.name = NEW.name AND d.lim IS NOT NULL
+      AND d.until > clock_timestamp()) THEN
+    RAISE EXCEPTION 'the name has permits, or is kept' USING ERRCODE = 'lock_not_available';
+  END IF;
+  RETURN NEW;
+END $$;
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger
+      WHERE tgrelid = 'public.dlock_reader'::regclass AND tgname = 'reader_guard') THEN
+    SET LOCAL lock_timeout = '200ms';
+    CREATE TRIGGER reader_guard BEFORE INSERT ON public.dlock_reader FOR EACH ROW
+      WHEN (NEW.lim IS NULL) EXECUTE FUNCTION public.dlock_reader_guard();
+    SET LOCAL lock_timeout = 0;
+  END IF;
+END $$;
+
 -- The row of name n, also after a DELETE by hand, under holders and waiters.
 -- since functions 2
 CREATE OR REPLACE FUNCTION public.dlock_row_make(n bytea) RETURNS void LANGUAGE plpgsql AS $$
@@ -692,7 +716,7 @@ BEGIN
   IF current_setting('dlock.upgrade', true) IS DISTINCT FROM 'on' THEN
     RETURN;
   END IF;
-  FOR added IN SELECT unnest(ARRAY['public.dlock_row_make'::regproc, 'public.dlock_permit_add',
+  FOR added IN SELECT unnest(ARRAY['public.dlock_reader_guard'::regproc, 'public.dlock_row_make', 'public.dlock_permit_add',
       'public.dlock_wait', 'public.dlock_permit', 'public.dlock_keep'])::oid LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', added);
     FOR g IN SELECT x.grantee, x.is_grantable FROM pg_catalog.pg_proc p,

@@ -32,11 +32,13 @@ enum kind {
 /* What a good table is in the answer, and a function of an earlier release. */
 #define PLAIN_TABLE  "table"
 #define OLD_FUNCTION "of an earlier release"
+#define NO_RIGHT     "not to be called by this role"
 
 /* What a script makes, and is not there. */
 struct lack {
     bool missing;
     bool outdated; /* it was made by an earlier release */
+    bool denied;   /* this role may not call what semaphores need */
 };
 
 static bool begins_with(const char *text, const char *with)
@@ -143,7 +145,9 @@ static char *rows_make(const char *script)
     " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.num"  \
     " WHERE c.relnamespace = s.oid AND c.relname = p.prefix || e.object)"
 #define FUNCTION_FOUND                                                         \
-    "(SELECT CASE WHEN bool_or(position($4 IN f.prosrc) > 0) THEN ''"          \
+    "(SELECT CASE WHEN e.kind = 'f' AND"                                       \
+    " NOT bool_and(has_function_privilege(f.oid, 'EXECUTE')) THEN '" NO_RIGHT  \
+    "' WHEN bool_or(position($4 IN f.prosrc) > 0) THEN ''"                     \
     " WHEN bool_or(position($3 IN f.prosrc) > 0) THEN '" OLD_FUNCTION "' ELSE" \
     " 'of another version' END FROM pg_catalog.pg_proc f"                      \
     " WHERE f.pronamespace = s.oid AND f.proname = p.prefix || e.object"       \
@@ -226,6 +230,8 @@ static enum dlock_status found_check(const struct pg_connection *conn, const PGr
             table_there = found != NULL;
         if (found == NULL && (kind == KIND_TABLE || kind == KIND_FUNCTION))
             lack->missing = true;
+        else if (found != NULL && strcmp(found, NO_RIGHT) == 0)
+            lack->denied = true;
         else if ((found == NULL && (kind == KIND_ADDED_COLUMN || kind == KIND_ADDED_FUNCTION)) ||
                  (found != NULL && strcmp(found, OLD_FUNCTION) == 0))
             lack->outdated = true;
@@ -289,7 +295,7 @@ static enum dlock_status check(struct pg_connection *conn, struct lack *lack,
     PGresult *result = NULL;
     enum dlock_status status = found_read(conn, &result, err);
 
-    *lack = (struct lack){false, false};
+    *lack = (struct lack){.missing = false};
     if (status == DLOCK_OK && meta_is_there(result))
         status = meta_check(conn, &lack->missing, err);
     if (status == DLOCK_OK)
@@ -298,6 +304,7 @@ static enum dlock_status check(struct pg_connection *conn, struct lack *lack,
     if (status != DLOCK_OK || lack->missing)
         return status;
     atomic_store(&conn->shared->outdated, lack->outdated);
+    atomic_store(&conn->shared->denied, lack->denied);
     atomic_store(&conn->shared->checked_ns, pg_connection_now(conn));
     return DLOCK_OK;
 }

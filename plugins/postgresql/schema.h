@@ -27,7 +27,8 @@
  * them. CONFIG: they are of another strategy or version, or are not what they have to be.
  *
  * Outdated functions and tables are brought up to date, unless create=off. If that fails, as for a
- * role that does not own them, they are used as they are: shared->outdated.
+ * role that does not own them, they are used as they are: shared->outdated. A role that may not
+ * call all that semaphores need has none: shared->denied.
  */
 enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error *err);
 

@@ -22,6 +22,7 @@ struct pg_shared {
     struct pg_config config;    /* of the first session: core gives all of them one target */
     _Atomic int64_t checked_ns; /* the last check of the tables; 0: check them next time */
     _Atomic int pooler;         /* enum pg_pooler */
+    atomic_bool denied;         /* this role may not call the functions of semaphores (schema.h) */
     atomic_bool outdated;       /* the tables have no semaphores, and keep no names (schema.h) */
     _Atomic int64_t upgrade_ns; /* they are not brought up to date before */
 

@@ -213,12 +213,57 @@ Test(upgrade, OPN_4_the_rights_of_an_application_stay)
     s.target.user = s.target.password = "least";
     opened(&s, 0);
     opened(&t, ADDED);
-    may_call("least", "10");
+    may_call("least", "11");
     may_call("nobody", "0");
     locks_work();
     dlt_session_close(&s);
     opened(&s, ADDED);
     locks_work();
+    end();
+}
+
+/* An application whose owner gave rights on functions one by one, before these were there. */
+Test(upgrade, OPN_2_a_role_that_may_not_call_the_functions_has_no_semaphores)
+{
+    begin("denied");
+    client_init(&t, "denied", "1");
+    opened(&t, ADDED);
+    ask("GRANT SELECT ON denied_meta TO least;"
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON denied_lease, denied_reader, denied_queue TO "
+        "least;"
+        "REVOKE EXECUTE ON FUNCTION denied_keep FROM PUBLIC",
+        "");
+    client_init(&s, "denied", "1");
+    s.target.user = s.target.password = "least";
+    opened(&s, 0);
+    cr_assert(probe_says_outdated());
+    locks_work();
+    dlt_session_close(&s);
+    ask("GRANT EXECUTE ON FUNCTION denied_keep TO least", "");
+    opened(&s, ADDED);
+    cr_assert_not(probe_says_outdated());
+    end();
+}
+
+/* The earlier functions know no permits, and the table does. */
+Test(upgrade, LIM_1_readers_stay_out_when_the_earlier_functions_were_put_back)
+{
+    const char *answer = NULL;
+
+    begin("back");
+    client_init(&t, "back", "1");
+    opened(&t, ADDED);
+    b.req.limit = 2;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    begin("back");
+    answer =
+        dlt_postgres_ask(&server, "SELECT result FROM back_take('job', '\\x6161', true, 60000, "
+                                  "0, 3000, 'nowhere', '', 0)");
+    cr_assert_not_null(strstr(answer, "the name has permits"), "%s", answer);
+    ask("SELECT count(*) FROM back_reader WHERE lim IS NULL", "0");
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+    ask("SELECT result FROM back_take('job', '\\x6161', true, 60000, 0, 3000, 'nowhere', '', 0)",
+        "1");
     end();
 }
 
