@@ -75,6 +75,7 @@ static void ret_lock(struct checker *checker, struct attempt *attempt, const str
     bool ok = r->status == DLOCK_OK;
 
     attempt->in_lock = false;
+    attempt->fence = ok ? r->fence : 0;
     deadline_check(checker, attempt, r);
     dlt_turn_over(checker, attempt, r->clock_ns, ok);
     unknown_count(checker, attempt, attempt->inv_ns, r);
@@ -86,7 +87,6 @@ static void ret_lock(struct checker *checker, struct attempt *attempt, const str
     attempt->until_ns = r->until_ns;
     attempt->since_ns = r->clock_ns;
     attempt->renew_ns = r->clock_ns;
-    attempt->fence = r->fence;
     attempt->permit = r->permit;
     dlt_claim_open(attempt, r->mode, r->clock_ns);
     if (r->until_ns + checker->options->slack_ns <= r->clock_ns &&
@@ -278,7 +278,7 @@ static void left(struct checker *checker, struct attempt *attempt, const struct 
     if (r->status != 0)
         attempt->stepped_out = true;
     else
-        attempt->place_until = 0;
+        dlt_turn_place_gone(attempt);
 }
 
 static void record_check(struct checker *checker, const struct dlt_record *r)

@@ -32,7 +32,8 @@ struct attempt {
     int64_t place_ns, place_until; /* place in the store's queue; place_until 0: none */
     int64_t confirmed_ns;          /* when that was said last */
     uint64_t fence;
-    uint32_t limit, permit; /* of a semaphore; a lock: 0 or 1, and 0 */
+    uint32_t limit, permit;       /* of a semaphore; a lock: 0 or 1, and 0 */
+    const struct attempt *passed; /* by whom, of a semaphore; turns.c */
     struct attempt *prev, *next;
 };
 
@@ -94,6 +95,7 @@ void dlt_claims_sweep(struct checker *checker);
 void dlt_turn_begin(struct checker *checker, struct attempt *attempt);
 void dlt_turn_over(struct checker *checker, struct attempt *attempt, int64_t now_ns, bool got_it);
 void dlt_turn_retire(struct checker *checker, struct attempt *attempt);
+void dlt_turn_place_gone(struct attempt *attempt);
 void dlt_turn_moved(struct checker *checker, const struct attempt *attempt, int64_t now_ns);
 void dlt_turn_fault(struct checker *checker, uint32_t name_id, int64_t now_ns);
 void dlt_turn_check_stall(struct checker *checker, struct attempt *attempt, int64_t now_ns);

@@ -390,6 +390,35 @@ Test(check, C13_a_place_that_ran_out_or_was_given_up_protects_nobody)
     expect_clean();
 }
 
+/* limit 2; 1 holds permit 0, 2 has a place, and 3 comes later. */
+static void permit_passes(uint64_t fence_of_2, uint64_t fence_of_3)
+{
+    locks(0, 1, 1000, 5);
+    add(10, 2, DLT_INV_LOCK, 2, DLT_CALL_WAITS, 0, 0);
+    add(11, 2, DLT_QUEUED, 2, 0, 900, 0);
+    add(20, 3, DLT_INV_LOCK, 3, DLT_CALL_WAITS, 0, 0);
+    unlocks(100, 1, DLOCK_OK);
+    add(102, 3, DLT_RET_LOCK, 3, DLOCK_OK, 1000, fence_of_3);
+    history.records[history.count - 1].permit = 1;
+    add(103, 2, DLT_RET_LOCK, 2, DLOCK_OK, 1000, fence_of_2);
+    unlocks(110, 3, DLOCK_OK);
+    unlocks(120, 2, DLOCK_OK);
+    for (size_t i = 0; i < history.count; i++)
+        history.records[i].limit = 2;
+}
+
+Test(check, C13_a_permit_that_passes_a_waiter)
+{
+    permit_passes(8, 7);
+    expect(DLT_RULE_OVERTAKEN, 1);
+}
+
+Test(check, C13_a_permit_whose_answer_comes_before_that_of_an_earlier_one)
+{
+    permit_passes(7, 8);
+    expect_clean();
+}
+
 Test(check, C13_overtaken_within_a_process)
 {
     add(10, 7, DLT_INV_LOCK, 2, DLT_CALL_WAITS, 0, 0);

@@ -55,6 +55,24 @@ static bool may_pass(struct checker *checker, const struct attempt *late, bool p
     return !passes || (again && name->turns <= checker->options->handoff);
 }
 
+/* Permits are granted while others wait for their answers: the fences tell the order of the grants.
+ */
+static void permit_note(struct attempt *early, const struct attempt *late)
+{
+    if (late->fence != 0 && (early->passed == NULL || late->fence < early->passed->fence))
+        early->passed = late;
+}
+
+static void permits_check(struct checker *checker, struct attempt *late, int64_t now_ns)
+{
+    for (struct attempt *a = name_of(checker, late)->active; a != NULL; a = a->next)
+        if (a->waiting && a != late &&
+            (before_by_call(checker, a, late) || before_by_place(checker, a, late, now_ns)))
+            permit_note(a, late);
+    if (late->passed != NULL && late->passed->fence < late->fence)
+        dlt_checker_report(checker, DLT_RULE_OVERTAKEN, late, late->passed, now_ns);
+}
+
 static void overtaking_check(struct checker *checker, struct attempt *late, int64_t now_ns)
 {
     const struct attempt *passed = NULL;
@@ -88,7 +106,9 @@ void dlt_turn_check_stall(struct checker *checker, struct attempt *attempt, int6
 void dlt_turn_over(struct checker *checker, struct attempt *attempt, int64_t now_ns, bool got_it)
 {
     dlt_turn_check_stall(checker, attempt, now_ns);
-    if (got_it)
+    if (got_it && attempt->limit > 1)
+        permits_check(checker, attempt, now_ns);
+    else if (got_it)
         overtaking_check(checker, attempt, now_ns);
     if (attempt->waiting)
         name_of(checker, attempt)->waiting--;
@@ -111,6 +131,14 @@ void dlt_turn_retire(struct checker *checker, struct attempt *attempt)
         name->active = attempt->next;
     if (attempt->next != NULL)
         attempt->next->prev = attempt->prev;
+}
+
+/* It may have become a grant that nobody heard of: before that of who came later. */
+void dlt_turn_place_gone(struct attempt *attempt)
+{
+    attempt->place_until = 0;
+    if (attempt->passed != NULL && attempt->passed->pid != attempt->pid)
+        attempt->passed = NULL;
 }
 
 void dlt_turn_moved(struct checker *checker, const struct attempt *attempt, int64_t now_ns)

@@ -87,6 +87,7 @@ void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_sess
     ask->name = (uint32_t)(req->name[0] - 'a');
     ask->mode = req->mode;
     ask->flags = req->flags;
+    ask->limit = dlock_request_limit(req);
     ask->ttl_ms = req->ttl_ms;
     ttl_check(req->ttl_ms);
     memcpy(ask->token, req->token, sizeof ask->token);
@@ -316,6 +317,8 @@ const struct dlock_plugin *sim_plugin(void)
         caps |= DLOCK_CAP_DOWNGRADE;
     if (sim_is_tethered())
         caps |= DLOCK_CAP_TETHERED;
+    if (sim_world.profile->semaphores && !has_session())
+        caps |= DLOCK_CAP_LIMIT;
     ops = (struct dlock_backend_ops){
         .struct_size = sizeof ops,
         .session_size = sizeof(struct sim_session),

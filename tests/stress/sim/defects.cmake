@@ -115,6 +115,10 @@ dlt_add_sim_defect(unlock_leaves_what_ran_out tethered any 100 TET-1 core/hold/u
 dlt_add_sim_defect(released_by_the_plugin_is_lost tethered any 100 TAKEN core/hold/release_fsm.c
   "release->gone_is_ok |= release->tethered;" "")
 
+dlt_add_sim_defect(permit_of_the_first_grant permits any 100 PERMIT core/hold/held.c
+  "atomic_store(&lock->permit, grant->permit)"
+  "if (lock->permit == 0) atomic_store(&lock->permit, grant->permit)")
+
 # ---- the server ----
 
 dlt_add_sim_defect(leave_keeps_the_grant calm queue 100 STALLED tests/stress/sim/store.c
@@ -149,6 +153,31 @@ dlt_add_sim_defect(lets_everybody_in calm any 100 OVERLAP tests/stress/sim/store
   "mode != DLOCK_SHARED || list->claims[i].ask.mode != DLOCK_SHARED"
   "list->claims[i].expires_ns == 1")
 
+# Core refuses a permit beyond the limit.
+dlt_add_sim_defect(one_more_than_the_limit permits any 100 INTERNAL tests/stress/sim/store.c
+  "return count >= ask->limit" "return count > ask->limit")
+dlt_add_sim_defect(counts_permits permits any 100 PERMIT tests/stress/sim/store.c
+  "    while (is_taken(holders, permit))
+        permit++;
+    return permit;" "    return (uint32_t)holders->count;")
+dlt_add_sim_defect(locks_beside_permits permits any 100 OVERLAP tests/stress/sim/process.c
+  "options.limit = sim_limit(handle);" "options.limit = sim_chance(500000) ? 1 : sim_limit(handle);"
+  tests/stress/sim/store.c
+  "    for (size_t i = 0; i < count; i++)
+        if (mode" "    for (size_t i = 0; i < count; i++)
+        if (list->claims[i].ask.limit > 1) continue; else if (mode")
+dlt_add_sim_defect(permits_pass_waiters permits queue 100 OVERTAKEN tests/stress/sim/store.c
+  "        claim->fence = 0;
+    }"
+  "        claim->fence = 0;
+        if (ask->limit > 1) {
+            struct claim last = *claim;
+            memmove(&name->queue.claims[1], &name->queue.claims[0],
+                    (name->queue.count - 1) * sizeof last);
+            name->queue.claims[0] = last;
+        }
+    }")
+
 # ---- the failover guard: rules taken away; docs/testing.md says what sees the others ----
 
 set(SIM_FAILOVER tests/stress/sim/failover.c)
@@ -168,6 +197,7 @@ dlt_add_sim_defect(FO_6_the_server_does_not_look failover any 60 OVERLAP ${SIM_F
   "if (since_ns == 0)")
 dlt_add_sim_defect(FO_8_fences_without_the_clock failover queue 60 FENCE ${SIM_FAILOVER}
   "sim_fails_over() && clock_us > next" "clock_us == 1")
+
 # ---- the plugin ----
 
 dlt_add_sim_defect(leftovers_stay tethered any 100 TET-1 tests/stress/sim/tether.c

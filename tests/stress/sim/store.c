@@ -14,6 +14,7 @@
 struct claim {
     struct sim_ask ask; /* the last one */
     uint64_t fence;
+    uint32_t permit; /* of a semaphore */
     int64_t expires_ns;
     int64_t unused_ns; /* for sim_store_each */
     bool waits;        /* in SIM_LOCK */
@@ -123,12 +124,35 @@ static void extend(struct claim *claim, int64_t lease_ms, int64_t now_ns)
         claim->expires_ns = expires_ns;
 }
 
-static bool excluded(const struct list *list, size_t count, uint32_t mode)
+/* The first `count` claims keep this one out. */
+static bool excluded(const struct list *list, size_t count, const struct sim_ask *ask)
 {
+    const uint32_t mode = ask->mode;
+
+    if (ask->limit > 1)
+        return count >= ask->limit;
     for (size_t i = 0; i < count; i++)
         if (mode != DLOCK_SHARED || list->claims[i].ask.mode != DLOCK_SHARED)
             return true;
     return false;
+}
+
+static bool is_taken(const struct list *holders, uint32_t permit)
+{
+    for (size_t i = 0; i < holders->count; i++)
+        if (holders->claims[i].permit == permit)
+            return true;
+    return false;
+}
+
+/* The lowest one that is free. */
+static uint32_t permit_choose(const struct list *holders)
+{
+    uint32_t permit = 0;
+
+    while (is_taken(holders, permit))
+        permit++;
+    return permit;
 }
 
 static uint64_t fence_next(struct name *name)
@@ -148,6 +172,7 @@ static void held_fill(struct sim_answer *answer, const struct name *name, const 
     answer->status = DLOCK_OK;
     answer->grant.lease_ms = left_ms(claim, now_ns);
     answer->grant.waiters = (uint32_t)name->queue.count;
+    answer->grant.permit = claim->permit;
     if (sim_world.choice.fences || sim_world.choice.kind == SIM_QUEUE) {
         answer->grant.fence = claim->fence;
         answer->grant.fence_room = FENCE_ROOM;
@@ -194,7 +219,9 @@ static void look_later(struct name *name, int64_t now_ns)
 static void pass_on(struct name *name, int64_t now_ns)
 {
     while (name->queue.count > 0 && sim_failover_passes() &&
-           !excluded(&name->holders, name->holders.count, name->queue.claims[0].ask.mode)) {
+           !excluded(&name->holders, name->holders.count, &name->queue.claims[0].ask)) {
+        const uint32_t permit =
+            name->queue.claims[0].ask.limit > 1 ? permit_choose(&name->holders) : 0;
         struct claim *claim = list_add(&name->holders, &name->queue.claims[0].ask);
         struct sim_answer answer = {.grant = {.holder_ms = -1}};
         bool tell;
@@ -202,6 +229,7 @@ static void pass_on(struct name *name, int64_t now_ns)
         claim->waits = name->queue.claims[0].waits;
         tell = claim->waits || name->queue.claims[0].expires_ns != SIM_NEVER;
         list_remove(&name->queue, 0);
+        claim->permit = permit;
         claim->fence = fence_next(name);
         extend(claim, granted_lease_ms(claim), now_ns);
         held_fill(&answer, name, claim, now_ns);

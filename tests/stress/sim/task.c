@@ -81,6 +81,7 @@ static void inv_lock(struct sim_handle *handle, int64_t timeout_ms)
     record = sim_record(handle, DLT_INV_LOCK);
     if (record == NULL)
         return;
+    record->limit = handle->lock->options->limit;
     if (timeout_ms == 0)
         record->until_ns = sim_in_ms(op_timeout_ms(handle) + driver_ms(handle));
     else if (sim_world.choice.kind == SIM_SESSION && timeout_ms > 0) /* [LCK-2] */
@@ -122,6 +123,7 @@ static void ret_lock(struct sim_handle *handle, enum dlock_status status)
             least_check(handle);
             record->until_ns = sim_host_to_sim(&handle->process->host, handle->until_ns);
             record->fence = dlock_fence(handle->lock);
+            record->permit = dlock_permit(handle->lock);
         }
     }
 }
@@ -130,7 +132,9 @@ static bool take(struct sim_handle *handle)
 {
     int64_t timeout_ms = timeout_choose();
 
-    handle->mode = sim_world.choice.shared && sim_chance(400000) ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    handle->mode = sim_world.choice.shared && sim_limit(handle) == 1 && sim_chance(400000)
+                       ? DLOCK_SHARED
+                       : DLOCK_EXCLUSIVE;
     inv_lock(handle, timeout_ms);
     (void)sim_call(handle, handle->mode == DLOCK_SHARED ? DLOCK_OP_RDLOCK : DLOCK_OP_LOCK,
                    timeout_ms, ret_lock);
@@ -253,7 +257,7 @@ static void hold(struct sim_handle *handle)
             return;
         if (sim_chance(100000))
             renew(handle, true);
-        else if (sim_chance(50000) && handle->mode == DLOCK_EXCLUSIVE &&
+        else if (sim_chance(50000) && handle->mode == DLOCK_EXCLUSIVE && sim_limit(handle) == 1 &&
                  sim_world.choice.kind != SIM_SESSION && !handle->recursive)
             downgrade(handle);
         else if (handle->recursive && sim_chance(200000))

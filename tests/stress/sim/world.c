@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#define LIMIT_MOST     4
 #define WATCH_EVERY_NS (1000 * SIM_MS)
 #define QUIET_MOST_NS  (600 * 1000 * SIM_MS)
 #define NOISY_MOST_NS  (36000 * 1000 * SIM_MS)
@@ -78,6 +79,10 @@ static void choose(int kind)
         choice->hold_ms = sim_between(1, choice->ttl_ms);
         sim_world.server_ppm = 0; /* the servers' clocks differ by a bounded time */
     }
+    for (size_t i = 0; i < SIM_NAMES; i++)
+        choice->limits[i] = sim_world.profile->semaphores && choice->kind != SIM_SESSION
+                                ? (uint32_t)sim_between(1, LIMIT_MOST)
+                                : 1;
 }
 
 static void look(void *arg)

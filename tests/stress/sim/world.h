@@ -54,6 +54,7 @@ struct sim_profile {
     bool grid;              /* the store gives ttls of quarters of the choice's only */
     bool tethered;          /* a lease lasts as long as its client's session (DLOCK_CAP_TETHERED) */
     bool fails_over;        /* the store's master is replaced by a replica, again and again */
+    bool semaphores;        /* names may have limits */
 };
 
 extern const struct sim_profile sim_profiles[];
@@ -66,7 +67,8 @@ struct sim_choice {
     int64_t ttl_ms, waiter_lease_ms, poll_max_ms, hold_ms;
     unsigned handoff, connections;
     bool callbacks;
-    bool wait_any; /* operations wait in the plugin, by one thread */
+    bool wait_any;              /* operations wait in the plugin, by one thread */
+    uint32_t limits[SIM_NAMES]; /* of the semaphores; 1: a lock */
 };
 
 struct sim_process;
@@ -165,6 +167,12 @@ struct sim_world {
 
 extern struct sim_world sim_world;
 
+/* The name of the handle is a semaphore. */
+static inline uint32_t sim_limit(const struct sim_handle *handle)
+{
+    return sim_world.choice.limits[handle->name];
+}
+
 static inline struct sim_process *sim_self_process(void)
 {
     return (struct sim_process *)sim_self_host();
@@ -201,7 +209,7 @@ enum sim_refusal { SIM_ADMITTED, SIM_OTHER, SIM_UNCONFIRMED, SIM_YOUNG };
 
 struct sim_ask {
     enum sim_verb verb;
-    uint32_t name, mode, flags;
+    uint32_t name, mode, flags, limit;
     unsigned char token[DLOCK_TOKEN_SIZE];
     int64_t ttl_ms;
     uint64_t session;
