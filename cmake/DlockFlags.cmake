@@ -2,7 +2,7 @@
 add_library(dlock_flags INTERFACE)
 
 target_compile_options(dlock_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Werror
+  -Wall -Wextra -Wpedantic $<$<BOOL:${DLOCK_WERROR}>:-Werror>
   -Wshadow -Wvla -Wformat=2 -Wconversion -Wstrict-prototypes -Wmissing-prototypes
   -Wpointer-arith -Wcast-align -Wwrite-strings -Wundef -Wimplicit-fallthrough -Wnull-dereference
   -fno-common -fvisibility=hidden -fstack-protector-strong -fstack-clash-protection

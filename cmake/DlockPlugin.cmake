@@ -25,8 +25,8 @@ endfunction()
 # dlock_add_plugin(<name> SOURCES ... [LIBS ...])
 #
 # Builds plugins/dlock_<name>.so, which exports its entry function and nothing else and takes no
-# symbol from core, and dlock_plugin_<name>_static, the same code for tests that reach inside. Both are
-# made of the same objects, but for plugin.c, which has the entry function.
+# symbol from core, and dlock_plugin_<name>_static, the same code for libdlock_static.a and for tests
+# that reach inside. Both are made of the same objects, but for plugin.c, which has the entry function.
 function(dlock_add_plugin name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   list(REMOVE_ITEM ARG_SOURCES plugin.c)
@@ -40,7 +40,7 @@ function(dlock_add_plugin name)
   set_target_properties(dlock_plugin_${name} PROPERTIES
     OUTPUT_NAME dlock_${name} DLOCK_TLS_LATE ON)
 
-  if(DLOCK_TESTS)
+  if(DLOCK_STATIC_WANTED)
     add_library(dlock_plugin_${name}_static STATIC
       plugin.c $<TARGET_OBJECTS:dlock_plugin_${name}_objects>)
     target_compile_definitions(dlock_plugin_${name}_static PRIVATE DLOCK_STATIC)

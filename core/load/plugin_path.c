@@ -48,7 +48,7 @@ static char *own_directory(void)
     char *dir = NULL;
 #ifdef DLOCK_PLUGIN_DIR
     dir = strdup(DLOCK_PLUGIN_DIR);
-#else
+#elif !defined DLOCK_BUILTINS
     char *file = own_file();
 
     if (file != NULL && asprintf(&dir, "%s/dlock", dirname(file)) < 0)
@@ -78,6 +78,7 @@ static enum dlock_status text_choose(const char *dirs, const char **what,
         return path->text != NULL ? DLOCK_OK : out_of_memory(err);
     }
     *what = "DLOCK_PLUGIN_PATH";
+    path->builtin = true;
     if (from_environment != NULL && from_environment[0] == '\0')
         from_environment = NULL;
     errno = 0;
@@ -99,13 +100,14 @@ static enum dlock_status dirs_split(const char *what, struct dl_plugin_path *pat
     char escaped[120];
     size_t slots = 2, count = 0;
     const char *at = path->text;
+    bool none = path->builtin && at[0] == '\0';
 
     for (const char *c = at; *c != '\0'; c++)
         slots += *c == ':';
     path->dirs = calloc(slots, sizeof *path->dirs);
     if (path->dirs == NULL)
         return out_of_memory(err);
-    for (;;) {
+    while (!none) {
         size_t len = strcspn(at, ":");
 
         if (len == 0 || at[0] != '/')
@@ -118,6 +120,7 @@ static enum dlock_status dirs_split(const char *what, struct dl_plugin_path *pat
             return DLOCK_OK;
         at += len + 1;
     }
+    return DLOCK_OK;
 }
 
 enum dlock_status dl_plugin_path_init(const char *dirs, struct dl_plugin_path *out,

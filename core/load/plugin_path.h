@@ -3,7 +3,8 @@
  * plugin_path.h - the directories of plugin files, and whether a file can be trusted.
  *
  * If the caller gave directories, only these count. Otherwise the directories of DLOCK_PLUGIN_PATH
- * come first, then the compiled-in one, which is "dlock" beside libdlock.so. All are absolute.
+ * come first, then the compiled-in one, which is "dlock" beside libdlock.so. All are absolute. In a
+ * library with plugins that are linked (builtin.h), these take the place of the compiled-in one.
  * docs/adr/0002-plugin-directory.md has the reasons.
  */
 #ifndef DL_PLUGIN_PATH_H
@@ -13,8 +14,9 @@
 #include <stdbool.h>
 
 struct dl_plugin_path {
-    char *text;  /* "a:b" */
-    char **dirs; /* NULL-terminated */
+    char *text;   /* "a:b", for messages */
+    char **dirs;  /* NULL-terminated */
+    bool builtin; /* plugins that are linked come after the directories */
 };
 
 /* dirs: NULL, or absolute and ':'-separated. INVALID names the entry at fault. *out is for

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/registry.h"
 
+#include "load/builtin.h"
 #include "load/loader.h"
 #include "load/option.h"
 #include "load/plugin_path.h"
@@ -15,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Stands for the directory of the plugins that are linked; directories on disk are absolute. */
+#define BUILTIN_DIR "built-in/"
 
 /* A loaded plugin. Never freed. */
 struct entry {
@@ -114,12 +118,25 @@ static struct entry *entry_find(const char *file)
     return entry;
 }
 
+/* NULL: a file on disk. */
+static const struct dl_builtin *file_builtin(const char *file)
+{
+    size_t len = strlen(BUILTIN_DIR);
+
+    return strncmp(file, BUILTIN_DIR, len) == 0 ? dl_builtin_find(file + len) : NULL;
+}
+
 /* Fills the entry, which has its file. */
 static enum dlock_status entry_fill(struct entry *entry, struct dlock_error *err)
 {
+    const struct dl_builtin *builtin = file_builtin(entry->file);
     const struct dlock_plugin *descriptor = NULL;
-    enum dlock_status status = dl_loader_open(entry->file, &descriptor, err);
+    enum dlock_status status = DLOCK_OK;
 
+    if (builtin != NULL)
+        descriptor = builtin->entry();
+    else
+        status = dl_loader_open(entry->file, &descriptor, err);
     if (status == DLOCK_OK)
         status = dl_abi_check(descriptor, strrchr(entry->file, '/') + 1, &entry->plugin, err);
     return status;
@@ -235,6 +252,7 @@ static void nearest_hint(const char *scheme, char *hint)
 static enum dlock_status missing(const char *scheme, bool known, const char *module,
                                  const struct dl_plugin_path *path, struct dlock_error *err)
 {
+    const char *where = path->text[0] != '\0' ? path->text : "no directory, no DLOCK_PLUGIN_PATH";
     char hint[HINT_SIZE] = "";
 
     if (!library_hint(path, module, hint) && !known)
@@ -243,9 +261,23 @@ static enum dlock_status missing(const char *scheme, bool known, const char *mod
         return dl_error(err, DLOCK_NO_PLUGIN,
                         "scheme '%s' is known, but its plugin dlock_%s.so is not installed%s "
                         "(looked in %s)",
-                        scheme, module, hint, path->text);
+                        scheme, module, hint, where);
     return dl_error(err, DLOCK_INVALID, "unknown scheme '%s'%s (no plugin dlock_%s.so in %s)",
-                    scheme, hint, module, path->text);
+                    scheme, hint, module, where);
+}
+
+static enum dlock_status module_find(const struct dl_plugin_path *path, const char *module,
+                                     char **file, struct dlock_error *err)
+{
+    enum dlock_status status = dl_plugin_path_find(path, module, file, err);
+
+    if (status != DLOCK_NO_PLUGIN || !path->builtin || dl_builtin_find(module) == NULL)
+        return status;
+    dl_error_reset(err);
+    if (asprintf(file, BUILTIN_DIR "%s", module) >= 0)
+        return DLOCK_OK;
+    *file = NULL;
+    return dl_error(err, DLOCK_NOMEM, "no memory for a plugin");
 }
 
 enum dlock_status dl_registry_find(const char *scheme, const char *plugin_dirs,
@@ -263,7 +295,7 @@ enum dlock_status dl_registry_find(const char *scheme, const char *plugin_dirs,
     known = scheme_module(scheme, module);
     status = dl_plugin_path_init(plugin_dirs, &path, err);
     if (status == DLOCK_OK) {
-        status = dl_plugin_path_find(&path, module, &file, err);
+        status = module_find(&path, module, &file, err);
         if (status == DLOCK_NO_PLUGIN)
             status = missing(scheme, known, module, &path, err);
     }
@@ -332,38 +364,62 @@ static void found_load(const struct listing *listing, struct found *item)
             dl_error(&item->err, DLOCK_NO_PLUGIN, "not used: %s comes first", first->path);
         return;
     }
-    item->status = dl_plugin_file_check(item->path, &file, &item->err);
+    item->status = DLOCK_OK;
+    if (file_builtin(item->path) == NULL)
+        item->status = dl_plugin_file_check(item->path, &file, &item->err);
     if (item->status != DLOCK_OK)
         return;
     registry_lock();
-    item->status = entry_get(file, item->module, &entry, &item->err);
+    item->status = entry_get(file != NULL ? file : item->path, item->module, &entry, &item->err);
     registry_unlock();
     free(file);
     if (item->status == DLOCK_OK)
         item->plugin = entry->plugin;
 }
 
-static enum dlock_status listing_add(struct listing *listing, const char *dir, const char *base)
+/* Takes path and module, which are NULL if there was no memory for them. */
+static enum dlock_status listing_add(struct listing *listing, char *path, char *module)
 {
-    struct found item = {.status = DLOCK_INTERNAL};
+    struct found item = {.path = path, .module = module, .status = DLOCK_INTERNAL};
     struct found *grown = reallocarray(listing->items, listing->count + 1, sizeof *listing->items);
-    size_t prefix = strlen("dlock_");
 
-    if (grown == NULL)
-        return DLOCK_NOMEM;
-    listing->items = grown;
-    if (asprintf(&item.path, "%s/%s", dir, base) < 0)
-        return DLOCK_NOMEM;
-    base = library_name(base);
-    item.module = strndup(base + prefix, strlen(base) - prefix - strlen(".so"));
-    if (item.module == NULL) {
-        free(item.path);
+    if (grown != NULL)
+        listing->items = grown;
+    if (grown == NULL || path == NULL || module == NULL) {
+        free(path);
+        free(module);
         return DLOCK_NOMEM;
     }
     dl_error_reset(&item.err);
     found_load(listing, &item);
     listing->items[listing->count++] = item;
     return DLOCK_OK;
+}
+
+static enum dlock_status listing_add_file(struct listing *listing, const char *dir,
+                                          const char *base)
+{
+    const char *name = library_name(base) + strlen("dlock_");
+    char *path = NULL;
+
+    if (asprintf(&path, "%s/%s", dir, base) < 0)
+        path = NULL;
+    return listing_add(listing, path, strndup(name, strlen(name) - strlen(".so")));
+}
+
+static enum dlock_status listing_add_builtins(struct listing *listing, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    for (size_t i = 0; status == DLOCK_OK && dl_builtin_table[i].module != NULL; i++) {
+        const char *module = dl_builtin_table[i].module;
+        char *path = NULL;
+
+        if (asprintf(&path, BUILTIN_DIR "%s", module) < 0)
+            path = NULL;
+        status = listing_add(listing, path, strdup(module));
+    }
+    return status == DLOCK_OK ? DLOCK_OK : dl_error(err, status, "no memory to list plugins");
 }
 
 static int plugin_file_filter(const struct dirent *file)
@@ -384,7 +440,7 @@ static enum dlock_status listing_add_directory(struct listing *listing, const ch
         return dl_error(err, DLOCK_PLUGIN_LOAD, "cannot list %s: %s", dir, strerrordesc_np(errno));
     for (int i = 0; i < count; i++) {
         if (status == DLOCK_OK)
-            status = listing_add(listing, dir, files[i]->d_name);
+            status = listing_add_file(listing, dir, files[i]->d_name);
         free(files[i]);
     }
     free(files);
@@ -421,6 +477,8 @@ enum dlock_status dl_registry_each(const char *plugin_dirs, dlock_plugin_fn *fn,
     status = dl_plugin_path_init(plugin_dirs, &path, err);
     for (size_t i = 0; status == DLOCK_OK && path.dirs[i] != NULL; i++)
         status = listing_add_directory(&listing, path.dirs[i], err);
+    if (status == DLOCK_OK && path.builtin)
+        status = listing_add_builtins(&listing, err);
     if (status == DLOCK_OK)
         listing_tell(&listing, fn, arg);
     listing_fini(&listing);

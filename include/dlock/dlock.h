@@ -475,10 +475,10 @@ DLOCK_API enum dlock_status dlock_client_break(struct dlock_client *client, cons
 DLOCK_API enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_check_fn *fn,
                                                void *arg, struct dlock_error *err);
 
-/* One plugin file on the search path. Valid during the callback. */
+/* One plugin on the search path. Valid during the callback. */
 struct dlock_plugin_info {
-    uint32_t struct_size; /* sizeof(struct dlock_plugin_info) */
-    const char *path;
+    uint32_t struct_size;          /* sizeof(struct dlock_plugin_info) */
+    const char *path;              /* of the file; "built-in/NAME": linked with the library */
     const char *name;              /* NULL: it does not load */
     const char *version;           /* NULL: it does not load */
     const char *const *schemes;    /* NULL-terminated; NULL: it does not load */
