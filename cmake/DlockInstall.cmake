@@ -20,6 +20,7 @@ install(FILES
 set(DLOCK_PYTHON_DIR lib/python3/dist-packages CACHE STRING "Where the package for Python goes")
 install(FILES bindings/python/dlock/__init__.py bindings/python/dlock/_client.py
   bindings/python/dlock/_errors.py bindings/python/dlock/_library.py bindings/python/dlock/_lock.py
+  bindings/python/dlock/_notices.py
   DESTINATION ${DLOCK_PYTHON_DIR}/dlock)
 
 set(DLOCK_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/dlock)
@@ -39,6 +40,9 @@ file(RELATIVE_PATH DLOCK_PC_TO_PREFIX
 string(REGEX REPLACE "/$" "" DLOCK_PC_TO_PREFIX "${DLOCK_PC_TO_PREFIX}")
 configure_file(cmake/dlock.pc.in dlock.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/dlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(DLOCK_STATIC_PLUGINS)
+  dlock_install_static_library()
+endif()
 
 # The pages for those who use dlock, in the folders that they know each other by, with all that they
 # link to; the headers by a link, which may be moved with the tree.

@@ -1,57 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Locks in an asyncio program: `async with lock(client, name)`, no thread for each lock.
+"""Locks in an asyncio program: no thread for each lock, and the loop goes on while a lock waits.
 
-    loop_asyncio.py LIBDLOCK URI NAME...
+    loop_asyncio.py URI NAME...
 """
 import asyncio
-import ctypes
 import sys
 
-LOCK, UNLOCK, DONE = 1, 3, 1
-
-
-class Notice(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint32), ("kind", ctypes.c_int), ("reason", ctypes.c_int),
-                ("lock", ctypes.c_void_p), ("user", ctypes.c_void_p), ("fence", ctypes.c_uint64),
-                ("op", ctypes.c_int), ("status", ctypes.c_int)]
-
-
-class Client:
-    def __init__(self, library, uri):
-        self.lib, self.handle, self.waits = ctypes.CDLL(library), ctypes.c_void_p(), {}
-        self.lib.dlock_start.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p]
-        for name in "dlock_free", "dlock_client_fd", "dlock_client_close":
-            getattr(self.lib, name).argtypes = [ctypes.c_void_p]
-        if self.lib.dlock_client_open(uri.encode(), None, ctypes.byref(self.handle), None) != 0:
-            raise OSError("cannot open " + uri)
-        asyncio.get_running_loop().add_reader(self.lib.dlock_client_fd(self.handle), self.notices)
-
-    def notices(self):
-        notice = Notice(size=ctypes.sizeof(Notice))
-        while self.lib.dlock_client_next(self.handle, ctypes.byref(notice), None) == 1:
-            if notice.kind == DONE:
-                self.waits.pop(notice.lock).set_result((notice.status, notice.fence))
-
-    async def run(self, lock, operation):
-        wait = self.waits[lock] = asyncio.get_running_loop().create_future()
-        status = self.lib.dlock_start(lock, operation, 10000, None)
-        return await wait if status == 0 else (status, 0)
+import dlock
 
 
 async def work(client, name):
-    lock = ctypes.c_void_p()
-    assert client.lib.dlock_new(client.handle, name.encode(), len(name.encode()), None, ctypes.byref(lock), None) == 0
-    status, fence = await client.run(lock.value, LOCK)
-    print(f"{name}: locked, fence {fence}" if status == 0 else f"{name}: status {status}")
-    if status == 0:
-        await client.run(lock.value, UNLOCK)
-    client.lib.dlock_free(lock)
+    try:
+        async with dlock.Lock(name, timeout=10, client=client) as lock:
+            await asyncio.sleep(0.01)  # the work
+            lock.check()               # raises dlock.Lost if the lock is lost
+            print(f"{name}: locked, fence {lock.fence}")
+    except dlock.Error as error:
+        print(f"{name}: {error.name}: {error}")
 
 
-async def main(library, uri, *names):
-    client = Client(library, uri)
-    await asyncio.gather(*(work(client, name) for name in names))
-    client.lib.dlock_client_close(client.handle)
+async def main(uri, *names):
+    with dlock.Client(uri) as client:
+        await asyncio.gather(*(work(client, name) for name in names))
 
 asyncio.run(main(*sys.argv[1:]))

@@ -275,7 +275,7 @@ class Layout(unittest.TestCase):
         """structures have the sizes and offsets that the C compiler gives them"""
         structures = {"dlock_error": _library.Error, "dlock_options": _library.Options,
                       "dlock_client_options": _library.ClientOptions,
-                      "dlock_holder": _library.Holder}
+                      "dlock_holder": _library.Holder, "dlock_notice": _library.Notice}
         lines, wanted = [], []
         for name, structure in structures.items():
             for field, _ in structure._fields_:

@@ -7,6 +7,7 @@ source_dir=$1 programs=$2 library=$3
 # shellcheck source=tests/kit/tap.sh
 . "$source_dir/tests/kit/tap.sh"
 uri="sqlite://$tap_tmp/locks.db"
+export DLOCK_LIBRARY=$library PYTHONPATH=$source_dir/bindings/python PYTHONDONTWRITEBYTECODE=1
 
 # locks_all COMMAND...: ten names, and one of them twice, all locked in the end.
 locks_all() {
@@ -23,10 +24,10 @@ short() {
 
 check "an epoll loop locks all names" locks_all "$programs/loop_epoll"
 check "a loop of libuv locks all names" locks_all "$programs/loop_uv"
-check "an asyncio loop locks all names" locks_all python3 "$source_dir/examples/loop_asyncio.py" "$library"
+check "an asyncio loop locks all names" locks_all python3 "$source_dir/examples/loop_asyncio.py"
 both() {
     locks_all "$programs/loop_epoll" &
-    timeout 60 python3 "$source_dir/examples/loop_asyncio.py" "$library" "$uri" a b c >"$tap_tmp/other" || return
+    timeout 60 python3 "$source_dir/examples/loop_asyncio.py" "$uri" a b c >"$tap_tmp/other" || return
     wait $! && [ "$(grep -c locked "$tap_tmp/other")" -eq 3 ]
 }
 check "two loops on the same names at once" both

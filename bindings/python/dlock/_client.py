@@ -9,6 +9,7 @@ import threading
 
 from . import _library as c
 from ._errors import check, error_of
+from ._notices import Notices
 
 Holder = collections.namedtuple(
     "Holder", "owner label shared fence remaining held waiters data")
@@ -34,6 +35,7 @@ class Client:
         check(c.call("dlock_client_open", None if uri is None else os.fsencode(uri),
                      ctypes.byref(options), ctypes.byref(pointer)))
         self._pointer = pointer.value
+        self.notices = Notices(self._pointer)
 
     def pointer(self):
         """The struct dlock_client *. Raises Forked in a forked child."""
@@ -102,6 +104,7 @@ class Client:
         """Unlocks what is held, and disconnects. In a forked child: nothing."""
         pointer, self._pointer = self._pointer, None
         if pointer is not None and self._pid == os.getpid():
+            self.notices.close()
             c.library.dlock_client_close(pointer)
 
     def __enter__(self):
@@ -133,9 +136,17 @@ _shared = {}  # of this process: URI to client
 _mutex = threading.Lock()
 
 
+def _shared_key(uri):
+    return os.environ.get("DLOCK_URI") if uri is None else uri
+
+
+def shared_is_open(uri):
+    return _shared_key(uri) in _shared
+
+
 def shared_client(uri):
     """The client that the locks of this process without a client of their own use."""
-    key = os.environ.get("DLOCK_URI") if uri is None else uri
+    key = _shared_key(uri)
     with _mutex:
         if key not in _shared:
             _shared[key] = Client(uri)

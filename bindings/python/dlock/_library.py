@@ -57,6 +57,12 @@ class Stats(ctypes.Structure):
                 ("waiting", c_uint64), ("waits", Histogram), ("holds", Histogram)]
 
 
+class Notice(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("kind", c_int), ("reason", c_int),
+                ("lock", c_void_p), ("user", c_void_p), ("fence", c_uint64), ("op", c_int),
+                ("status", c_int)]
+
+
 TextFunction = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(c_char), c_size_t)
 HolderFunction = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(Holder))
 
@@ -72,6 +78,9 @@ FUNCTIONS = {
     "dlock_client_inspect": (c_int, [c_void_p, c_char_p, c_size_t, HolderFunction, c_void_p,
                                      POINTER(Error)]),
     "dlock_client_break": (c_int, [c_void_p, c_char_p, c_size_t, c_char_p, POINTER(Error)]),
+    "dlock_client_fd": (c_int, [c_void_p]),
+    "dlock_client_next": (c_int, [c_void_p, POINTER(Notice), POINTER(Error)]),
+    "dlock_start": (c_int, [c_void_p, c_int, c_int64, POINTER(Error)]),
     "dlock_new": (c_int, [c_void_p, c_char_p, c_size_t, POINTER(Options), POINTER(c_void_p),
                           POINTER(Error)]),
     "dlock_free": (None, [c_void_p]),

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Locks."""
 
+import asyncio
 import ctypes
 import math
 import os
 import threading
 
 from . import _library as c
-from ._client import name_bytes, shared_client
+from ._client import name_bytes, shared_client, shared_is_open
 from ._errors import Busy, Lost, NotHeld, Timeout, check, error_of
+from ._notices import LOCK, RDLOCK, RENEW, UNLOCK, ended
 
 FREE, HELD, DOUBTFUL, LOST = "free", "held", "doubtful", "lost"
 _STATES = (FREE, HELD, DOUBTFUL, LOST)
@@ -37,6 +39,7 @@ class Lock:
         self._mode = c.SHARED if shared else c.EXCLUSIVE
         self._uri = uri
         self._client = client
+        self._notices = None  # of the client of _pointer
         self._pointer = None
         self._pid = os.getpid()
         self._acquired = False  # in process _pid, and not released
@@ -50,14 +53,28 @@ class Lock:
 
     def acquire(self, timeout=...):
         """Acquires the lock. Returns self; raises Busy, Timeout, Unknown or another Error."""
-        if timeout is ...:
-            timeout = self.timeout
         handle = self._own_handle()
-        if timeout is not None and timeout <= 0:
-            result = self._attempt(handle, c.TRY)
-        else:
-            result = self._wait(handle, c.WAIT if timeout is None else _ms(timeout))
-        check(result)
+        timeout_ms = self._timeout_ms(timeout)
+        check(self._attempt(handle, timeout_ms) if timeout_ms == c.TRY else
+              self._wait(handle, timeout_ms))
+        self._acquired = True
+        return self
+
+    async def acquire_async(self, timeout=...):
+        """acquire for asyncio: waits without a thread. A task that is cancelled has not the lock."""
+        handle = await self._own_handle_async()
+        operation = LOCK if self._mode == c.EXCLUSIVE else RDLOCK
+        future = self._notices.start(handle, operation, self._timeout_ms(timeout))
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError:
+            c.library.dlock_cancel(handle)
+            await ended(future)
+            c.library.dlock_cancel_reset(handle)
+            if future.result()[0] == 0:
+                await ended(self._notices.start(handle, UNLOCK))
+            raise
+        check(future.result())
         self._acquired = True
         return self
 
@@ -77,6 +94,17 @@ class Lock:
             raise error_of(NotHeld.status)
         self._acquired = False
         check(c.call("dlock_unlock", self._pointer))
+
+    async def release_async(self):
+        """release for asyncio."""
+        if self._pid != os.getpid() or self._pointer is None:
+            return self.release()
+        self._acquired = False
+        return await self._operate(UNLOCK)
+
+    async def renew_async(self):
+        """renew for asyncio, with the ttl of the lock."""
+        return await self._operate(RENEW)
 
     def check(self):
         """Raises Lost if the lock is lost, NotHeld if it is not held. Sends nothing."""
@@ -137,14 +165,53 @@ class Lock:
                 raise
         return False
 
+    async def __aenter__(self):
+        return await self.acquire_async()
+
+    async def __aexit__(self, kind, *_):
+        """Unlocks. A failure to unlock is raised unless the block raised something."""
+        try:
+            await self.release_async()
+        except Exception:
+            if kind is None:
+                raise
+        return False
+
     def __del__(self):
         if getattr(self, "_pointer", None) is not None and self._pid == os.getpid():
+            self._notices.forget(self._pointer)
             c.library.dlock_free(self._pointer)
 
     def _held_pointer(self):
         if self._pointer is None or self._pid != os.getpid():
             raise error_of(NotHeld.status)
         return self._pointer
+
+    def _timeout_ms(self, timeout):
+        if timeout is ...:
+            timeout = self.timeout
+        if timeout is None:
+            return c.WAIT
+        return c.TRY if timeout <= 0 else _ms(timeout)
+
+    async def _operate(self, operation):
+        """Begins an operation and waits for its end, which a cancelled task does, too."""
+        pointer = self._held_pointer()
+        future = self._notices.start(pointer, operation)
+        if await ended(future):
+            raise asyncio.CancelledError
+        check(future.result())
+
+    async def _own_handle_async(self):
+        """A client that is not open yet is opened by a thread."""
+        ready = self._client or shared_is_open(self._uri)
+        if ready or (self._pointer is not None and self._pid == os.getpid()):
+            return self._own_handle()
+        work = asyncio.get_running_loop().run_in_executor(None, self._own_handle)
+        if await ended(work):
+            work.exception()  # is not the one that this task ends with
+            raise asyncio.CancelledError
+        return work.result()
 
     def _own_handle(self):
         """The handle of this process. That of a parent is left alone: it is the parent's."""
@@ -153,6 +220,7 @@ class Lock:
         if self._pointer is None:
             name, pointer = name_bytes(self.name), ctypes.c_void_p()
             client = self._client or shared_client(self._uri)
+            self._notices = client.notices
             check(c.call("dlock_new", client.pointer(), name, len(name),
                          ctypes.byref(self._options), ctypes.byref(pointer)))
             self._pointer = pointer.value
