@@ -88,9 +88,25 @@ check "it is found through DLOCK_PLUGIN_PATH" \
     env DLOCK_PLUGIN_PATH="$tap_tmp/plugins" "$tap_tmp/consumer" "toy://x"
 
 check "application and plugin build through find_package" find_package_project
+refuses_another_series() {
+    mkdir -p "$tap_tmp/series" || return
+    printf 'cmake_minimum_required(VERSION 3.25)\nproject(series LANGUAGES C)\nfind_package(dlock 0.1 REQUIRED)\n' >"$tap_tmp/series/CMakeLists.txt"
+    ! cmake -S "$tap_tmp/series" -B "$tap_tmp/series/build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" &&
+        grep 'dlock-config.cmake, version:' "$tap_tmp/log"
+}
+check "find_package of another minor version is refused while the major version is 0" refuses_another_series
 check "that application runs" "$tap_tmp/outside/consumer" "memory://install"
 check "that plugin loads" \
     env DLOCK_PLUGIN_PATH="$tap_tmp/outside" "$tap_tmp/outside/consumer" "toy://x"
+
+# The line of README.md, without LD_LIBRARY_PATH.
+private_prefix() {
+    local line
+    line=$(sed -n 's/^    cc \(app.c .*rpath.*\)/\1/p' "$source_dir/README.md")
+    cp "$source_dir/examples/hello.c" "$tap_tmp/app.c"
+    (cd "$tap_tmp" && unset LD_LIBRARY_PATH PKG_CONFIG_PATH && export P=$prefix && eval "'$cc' $line" && ./a.out)
+}
+check "README's line links a program to a private prefix" private_prefix
 
 # --- what is exported ---
 
@@ -146,6 +162,38 @@ pages_are_there() {
     return "$missing"
 }
 check "the pages that are named are installed" pages_are_there
+
+version() {
+    awk '/^#define DLOCK_VERSION_(MAJOR|MINOR|PATCH)/ { printf "%s%s", dot, $3; dot = "." }' "$prefix/include/dlock/version.h"
+}
+
+# Each program has a page in section 1, with its version and each option of its --help.
+programs_have_pages() {
+    local program page word
+    for program in "$prefix"/bin/*; do
+        page=$prefix/share/man/man1/${program##*/}.1
+        grep -q "^\.TH .* \"dlock $(version)\"" "$page" || { echo "$page"; return 1; }
+        same "" "$(groff -man -t -ww -z "$page" 2>&1)" || return
+        "$program" --help >"$tap_tmp/help" || return
+        grep -q '^[uU]sage: ' "$tap_tmp/help" || return
+        while read -r word; do
+            grep -qF -- "${word//-/\\-}" "$page" || { echo "${page##*/} lacks $word"; return 1; }
+        done < <(grep -oE -- '--[a-z][a-z-]+' "$tap_tmp/help" | sort -u)
+    done
+}
+check "each program has a manual page, with all its options" programs_have_pages
+
+versions_agree() {
+    local series
+    series=$(version)
+    series=${series%.*}.0
+    grep -q "This is version $(version)" "$source_dir/README.md" && grep -q "当前版本是 $(version)" "$source_dir/README.zh-CN.md" &&
+        head -n 1 "$source_dir/debian/changelog" | grep -qF "dlock ($(version))" &&
+        grep -q "^## \[$(version)\]" "$source_dir/CHANGELOG.md" &&
+        same "$series" "$(awk 'NR > 1 { print $2 }' "$source_dir/tests/headers/libdlock0.symbols" | sort -u)" &&
+        same "dlock $(version)" "$("$prefix/bin/dlock" --version)"
+}
+check "pages, packages and symbols have the version of version.h" versions_agree
 
 # What the pages link to, but addresses and places in the same page.
 links_live() {

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Do the Debian packages build, install, work and go without a trace? Builds them in a copy of the sources,
-# and installs them in a copy of this system: an overlay whose changes are in memory. Needs root, and the
-# packages of scripts/packages of the kind "packages". Takes minutes.
+# Do the Debian packages build, install, upgrade, work and go without a trace? Builds them in a copy of the
+# sources, and installs them by apt in a root of their own: "copy", an overlay of this system whose changes are in
+# memory, or "empty", a Debian 12 of mmdebstrap with apt and nothing else, whose packages come from the network.
+# Needs root, and the packages of scripts/packages of the kind "packages". Takes minutes.
 #
-#     test_packages.sh SOURCE-DIR [DIRECTORY-OF-PACKAGES]
+#     test_packages.sh SOURCE-DIR [copy|empty [DIRECTORY-OF-PACKAGES]]
 set -u
 # A mount space of its own: what is mounted here goes with this program.
 [ -n "${DLOCK_TEST_MOUNTS-}" ] || DLOCK_TEST_MOUNTS=own exec unshare --mount --propagation private "$0" "$@"
-source_dir=$(realpath "$1")
+source_dir=$(realpath "$1") kind=${2-copy}
 # shellcheck source=tests/kit/tap.sh
 . "$source_dir/tests/kit/tap.sh"
 root=$tap_tmp/root
@@ -20,10 +21,11 @@ builds() {
     (cd "$source_dir" && git ls-files -co --exclude-standard | tar cf - -T -) | tar xf - -C "$tap_tmp/built/dlock"
     (cd "$tap_tmp/built/dlock" && dpkg-buildpackage -b -uc -us)
 }
-debs=${2-}
+debs=${3-}
 if [ -z "$debs" ]; then
     debs=$tap_tmp/built
     check "dpkg-buildpackage builds" builds
+    [ "$tap_failures" -eq 0 ] || tap_end
 fi
 
 versions_agree() {
@@ -39,24 +41,56 @@ check "their version is that of version.h" versions_agree
 check "the ten packages are built" all_are_there
 check "lintian finds no error" lintian --allow-root --fail-on error "${files[@]}"
 
+changed=$tap_tmp/changes/upper
+# Devices of its own: nothing of this system is mounted where a directory is removed at the end.
+mounts() {
+    mount -t tmpfs none "$root/dev" && mknod -m 666 "$root/dev/null" c 1 3 && mknod -m 666 "$root/dev/zero" c 1 5 &&
+        mknod -m 666 "$root/dev/full" c 1 7 && mknod -m 666 "$root/dev/random" c 1 8 && mknod -m 666 "$root/dev/urandom" c 1 9 &&
+        mkdir -m 1777 "$root/dev/shm" && ln -s /proc/self/fd "$root/dev/fd" && mount -t proc proc "$root/proc"
+}
+copy_of_this_system() {
+    mkdir -p "$tap_tmp/changes" && mount -t tmpfs none "$tap_tmp/changes" && mkdir "$changed" "$tap_tmp/changes/work" &&
+        mount -t overlay -o "lowerdir=/,upperdir=$changed,workdir=$tap_tmp/changes/work" overlay "$root" &&
+        mounts && rm -rf "$root/var/lib/dlock"
+}
+empty_debian() {
+    changed=$root
+    mmdebstrap --quiet --variant=apt bookworm "$root" && mounts && cp /etc/resolv.conf "$root/etc/resolv.conf"
+}
 makes_root() {
-    mkdir -p "$root" "$tap_tmp/changes" && mount -t tmpfs none "$tap_tmp/changes" &&
-        mkdir "$tap_tmp/changes/upper" "$tap_tmp/changes/work" &&
-        mount -t overlay -o "lowerdir=/,upperdir=$tap_tmp/changes/upper,workdir=$tap_tmp/changes/work" overlay "$root" &&
-        mount --bind /dev "$root/dev" && mount -t proc proc "$root/proc" && mkdir -p "$root/debs" && rm -rf "$root/var/lib/dlock" &&
-        cp "${files[@]}" "$source_dir/examples/hello.c" "$tap_tmp/page.cpp" "$root/debs/"
+    mkdir -p "$root" && case $kind in
+    copy) copy_of_this_system ;;
+    empty) empty_debian ;;
+    *) echo "'$kind': want copy or empty" && return 1 ;;
+    esac && mkdir -p "$root/debs/old" && cp "${files[@]}" "$source_dir/examples/hello.c" "$tap_tmp/page.cpp" "$root/debs/"
+}
+# The same packages as those of a version before.
+makes_old_packages() {
+    local file old=$tap_tmp/old
+    for file in "${files[@]}"; do
+        rm -rf "$old" && dpkg-deb -R "$file" "$old" &&
+            sed -i -E "s/^Version: .*/Version: 0.0.1/; s/(libdlock0) \\((=|>=) [0-9.]+\\)/\\1 (\\2 0.0.1)/g" "$old/DEBIAN/control" &&
+            dpkg-deb --root-owner-group -b "$old" "$root/debs/old/$(basename "$file")" || return
+    done
 }
 inside() {
     env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 chroot "$root" bash -euc "$1"
 }
 listing() {
-    (cd "$tap_tmp/changes/upper" && find . \( -name '*dlock*' -o -path '*dlock/*' \) ! -type c | grep -vE '^\./(debs|tmp)' | sort)
+    (cd "$changed" && find . -xdev \( -path ./proc -o -path ./dev \) -prune -o \( -name '*dlock*' -o -path '*dlock/*' \) ! -type c -print |
+        grep -vE '^\./(debs|tmp)' | sort)
 }
 awk '/^```cpp$/ { here = 1; next } /^```$/ { here = 0 } here' "$source_dir/docs/bindings.md" >"$tap_tmp/page.cpp"
 check "a root is made" makes_root
-check "the packages install" inside 'dpkg -i /debs/*.deb'
+check "there are packages of a version before" makes_old_packages
+check "they install" inside 'apt-get install -q -y --no-install-recommends /debs/old/*.deb'
+check "they take a lock" inside 'dlock acquire --ttl 1h kept >/debs/token'
+check "apt upgrades them" inside 'apt-get install -q -y --no-install-recommends /debs/*.deb; dpkg -s dlock | grep "^Version: [^0]*0.[1-9]"'
+check "the lock of before the upgrade is held" inside 'dlock inspect kept; ! dlock run --nowait kept -- true; dlock break --yes kept'
 check "dlock run runs a command" inside 'dlock run x -- true; test -e /var/lib/dlock/locks.db'
 check "all stores are found" inside 'test $(dlock backends | grep -c "dlock/dlock_.*\.so") = 8'
+[ "$kind" = copy ] || check "compilers and a Redis server can be had" inside \
+    'apt-get install -q -y --no-install-recommends gcc g++ libc6-dev pkgconf redis-server'
 check "a C program works" inside 'cc -o /tmp/c /debs/hello.c $(pkg-config --cflags --libs dlock); /tmp/c'
 check "a C++ program works" inside 'c++ -std=c++17 -o /tmp/cpp /debs/page.cpp $(pkg-config --cflags --libs dlock); /tmp/cpp'
 check "a Python program works" inside '/usr/bin/python3 -c "

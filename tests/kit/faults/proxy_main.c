@@ -155,10 +155,13 @@ static int usage_fail(const char *what)
 
 static int args_read(struct proxy *proxy, int argc, char **argv, const char **control)
 {
-    static const struct option options[] = {
-        {"to", required_argument, NULL, 't'},       {"listen", required_argument, NULL, 'l'},
-        {"framing", required_argument, NULL, 'f'},  {"control", required_argument, NULL, 'c'},
-        {"patience", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"to", required_argument, NULL, 't'},
+                                            {"listen", required_argument, NULL, 'l'},
+                                            {"framing", required_argument, NULL, 'f'},
+                                            {"control", required_argument, NULL, 'c'},
+                                            {"patience", required_argument, NULL, 'p'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     int option;
 
     (void)dlt_address_parse("127.0.0.1:0", &proxy->door.address);
@@ -175,6 +178,8 @@ static int args_read(struct proxy *proxy, int argc, char **argv, const char **co
             *control = optarg;
         else if (option == 'p')
             proxy->patience_ns = strtol(optarg, NULL, 10) * PROXY_NS_PER_MS;
+        else if (option == 'h')
+            exit(printf("%s", usage) > 0 ? 0 : 1);
         if (!good)
             return usage_fail("bad option or address");
     }

@@ -15,10 +15,10 @@
 #define POLL_MS     200
 #define FAILOVER_MS 15000 /* until a master is found, followed, and past its guard */
 
-static void usage(void)
+static void usage(FILE *to)
 {
     (void)fprintf(
-        stderr,
+        to,
         "usage: dlock-torture --backend B [OPTION...]\n"
         "       dlock-torture --uri URI [--start-cmd CMD] ... [OPTION...]\n"
         "  --backend B      with servers of its own: %s\n"
@@ -47,6 +47,12 @@ static void usage(void)
         "  --keep DIR       a new directory for logs and pictures\n"
         "  --plan           prints what would be done, and when\n",
         backend_names(), profile_names());
+}
+
+static void usage_show(void)
+{
+    usage(stdout);
+    exit(fflush(stdout) == 0 ? 0 : 1);
 }
 
 static bool number_of(const char *text, int64_t least, int64_t most, int64_t *out)
@@ -237,7 +243,8 @@ bool settings_read(struct settings *settings, int argc, char **argv)
         {"start-cmd", required_argument, NULL, 'S'}, {"stop-cmd", required_argument, NULL, 'T'},
         {"cont-cmd", required_argument, NULL, 'C'},  {"kill-cmd", required_argument, NULL, 'K'},
         {"proxy", required_argument, NULL, 'P'},     {"guard-rule", required_argument, NULL, 'g'},
-        {"rival", required_argument, NULL, 'r'},     {NULL, 0, NULL, 0},
+        {"rival", required_argument, NULL, 'r'},     {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int option;
     bool right = true;
@@ -251,11 +258,15 @@ bool settings_read(struct settings *settings, int argc, char **argv)
                                   .processes = 4,
                                   .threads = 4,
                                   .names = 3};
-    while (right && (option = getopt_long(argc, argv, "", options, NULL)) != -1)
-        right = option_set(settings, option, optarg, argc, argv);
+    while (right && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == 'h')
+            usage_show();
+        else
+            right = option_set(settings, option, optarg, argc, argv);
+    }
     right = right && optind == argc && sensible(settings);
     if (!right)
-        usage();
+        usage(stderr);
     return right;
 }
 
