@@ -50,6 +50,14 @@ install(FILES README.md README.zh-CN.md SECURITY.md CONTRIBUTING.md CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+# One page of all functions, from the headers.
+set(DLOCK_REFERENCE_HEADERS dlock notice set observe metrics types version)
+list(TRANSFORM DLOCK_REFERENCE_HEADERS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/dlock/\\1.h")
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/reference.md
+  COMMAND awk -f ${PROJECT_SOURCE_DIR}/cmake/reference.awk ${DLOCK_REFERENCE_HEADERS} > ${PROJECT_BINARY_DIR}/reference.md
+  DEPENDS ${DLOCK_REFERENCE_HEADERS} ${PROJECT_SOURCE_DIR}/cmake/reference.awk)
+add_custom_target(dlock_reference ALL DEPENDS ${PROJECT_BINARY_DIR}/reference.md)
+install(FILES ${PROJECT_BINARY_DIR}/reference.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(DIRECTORY plugins DESTINATION ${CMAKE_INSTALL_DOCDIR}
   FILES_MATCHING PATTERN "*/README.md" PATTERN "*.acl" PATTERN "*.sql"
   PATTERN memory EXCLUDE PATTERN net EXCLUDE PATTERN resp EXCLUDE)

@@ -124,6 +124,11 @@ exports() {
 check "the headers announce functions" test "$(public_functions | wc -l)" -gt 20
 check "libdlock exports exactly what the headers announce" \
     same "$(public_functions)" "$(exports "$lib/libdlock.so")"
+reference_has_all() {
+    sed -n 's/^### //p' "$prefix/share/doc/dlock/docs/reference.md" | sort >"$tap_tmp/reference"
+    same "" "$(uniq -d "$tap_tmp/reference")" && same "" "$(public_functions | comm -23 - "$tap_tmp/reference")"
+}
+check "the page of reference has what the headers announce" reference_has_all
 for plugin in "$lib"/dlock/dlock_*.so; do
     check "${plugin##*/} exports its entry alone" same dlock_plugin "$(exports "$plugin")"
 done
