@@ -104,7 +104,7 @@ private_prefix() {
     local line
     line=$(sed -n 's/^    cc \(app.c .*rpath.*\)/\1/p' "$source_dir/README.md")
     cp "$source_dir/examples/hello.c" "$tap_tmp/app.c"
-    (cd "$tap_tmp" && unset LD_LIBRARY_PATH PKG_CONFIG_PATH && export P=$prefix && eval "'$cc' $line" && ./a.out)
+    (cd "$tap_tmp" && unset LD_LIBRARY_PATH PKG_CONFIG_PATH && export P=$prefix DLOCK_URI="sqlite://$tap_tmp/locks.db" && eval "'$cc' $line" && ./a.out)
 }
 check "README's line links a program to a private prefix" private_prefix
 
