@@ -55,7 +55,8 @@ copy_of_this_system() {
 }
 empty_debian() {
     changed=$root
-    mmdebstrap --quiet --variant=apt bookworm "$root" && mounts && cp /etc/resolv.conf "$root/etc/resolv.conf"
+    mmdebstrap --quiet --variant=apt bookworm "$root" && mounts && cp /etc/resolv.conf "$root/etc/resolv.conf" &&
+        inside 'apt-get update -q'
 }
 makes_root() {
     mkdir -p "$root" && case $kind in
