@@ -92,7 +92,7 @@ refuses_another_series() {
     mkdir -p "$tap_tmp/series" || return
     printf 'cmake_minimum_required(VERSION 3.25)\nproject(series LANGUAGES C)\nfind_package(dlock 0.1 REQUIRED)\n' >"$tap_tmp/series/CMakeLists.txt"
     ! cmake -S "$tap_tmp/series" -B "$tap_tmp/series/build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" &&
-        grep 'dlock-config.cmake, version:' "$tap_tmp/log"
+        grep -q 'dlock-config.cmake, version:' "$tap_tmp/log"
 }
 check "find_package of another minor version is refused while the major version is 0" refuses_another_series
 check "that application runs" "$tap_tmp/outside/consumer" "memory://install"
