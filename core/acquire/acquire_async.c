@@ -9,6 +9,9 @@
 #define SESSION_FIRST_NS (2 * DL_NS_PER_MS)
 #define SESSION_MOST_NS  (500 * DL_NS_PER_MS)
 
+/* An attempt that has used a thread for this time lets others go first. */
+#define RUN_MOST_NS (100 * DL_NS_PER_MS)
+
 enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async, struct dlock *lock,
                                                 enum dlock_mode mode, int64_t timeout_ms,
                                                 uint32_t waiter, struct dlock_error *err)
@@ -176,15 +179,30 @@ static void step(struct dl_acquire_async *async, bool *stalled)
     }
 }
 
+/* true: the attempt tries again after the operations that are ready (C19). */
+static bool gives_way(struct dl_acquire_async *async, int64_t begun_ns)
+{
+    const struct dl_acquire *a = &async->a;
+
+    if (async->waits != DL_ACQUIRE_ASYNC_RUNS || a->attempt.step == DL_STEP_RETURN || !talks(a) ||
+        a->now_ns - begun_ns < RUN_MOST_NS)
+        return false;
+    async->until_ns = a->now_ns;
+    return true;
+}
+
 static bool run(struct dl_acquire_async *async, bool stalled)
 {
     struct dl_acquire *a = &async->a;
+    int64_t begun_ns = dl_acquire_steps_now(a);
 
     do {
         while (a->attempt.step != DL_STEP_DONE) {
             if (async->waits != DL_ACQUIRE_ASYNC_RUNS && !wait_over(async))
                 return false;
             step(async, &stalled);
+            if (gives_way(async, begun_ns))
+                return false;
         }
     } while (dl_lengthen(a->lock, &a->attempt, &a->grant, &a->now_ns, a->err));
     return true;

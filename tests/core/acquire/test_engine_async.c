@@ -100,6 +100,30 @@ Test(async, C6_C13_a_claim_that_is_handed_to_a_stalled_operation_is_held)
         7);
 }
 
+/* Each grant comes so late that too little of it is left: the two operations that the threads make
+ * give it back and try again, for 20 s. */
+Test(async, C19_operations_that_try_again_and_again_let_others_end)
+{
+    struct dlock *busy[2], *brief;
+
+    open_memory("ttl=1s&op_timeout=2s&queue=off");
+    busy[0] = lock_of("a");
+    busy[1] = lock_of("b");
+    brief = lock_of("c");
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_SLOW,
+              (struct memory_fault){.ms = 950, .times = 1000});
+    start(busy[0], DLOCK_OP_LOCK, 20000);
+    start(busy[1], DLOCK_OP_LOCK, 20000);
+    dlt_engine_run(&engine, 50);
+    start(brief, DLOCK_OP_LOCK, 100);
+    dlt_engine_run(&engine, 5000);
+    cr_assert_neq(done(brief), DLT_STUCK, "it ends when the others have ended");
+    dlt_engine_run(&engine, 30000);
+    cr_assert_neq(done(busy[0]), DLT_STUCK);
+    cr_assert_neq(done(busy[1]), DLT_STUCK);
+    close_all((struct dlock *[]){busy[0], busy[1], brief}, 3);
+}
+
 Test(async, C19_2_a_cancelled_wait_for_a_session_ends_at_once)
 {
     struct dlock *a, *b, *waiting;

@@ -46,7 +46,7 @@ static void queued(struct checker *checker, struct attempt *attempt, const struc
         attempt->place_ns = r->clock_ns;
     if (attempt->place_until < r->until_ns)
         attempt->place_until = r->until_ns;
-    attempt->confirmed_ns = r->clock_ns;
+    attempt->confirmed_ns = r->clock_ns - (int64_t)r->status * 1000000;
 }
 
 static void deadline_check(struct checker *checker, const struct attempt *attempt,
@@ -250,6 +250,8 @@ static void nemesis(struct checker *checker, const struct dlt_record *r)
     checker->figures->faults += r->event != DLT_NEMESIS_CONT;
     if (r->event == DLT_NEMESIS_FAULT) {
         dlt_turn_fault(checker, r->name_id, r->clock_ns);
+        if (r->pid > 0)
+            process->fault_ns = r->clock_ns;
         return;
     }
     process->killed |= killed;

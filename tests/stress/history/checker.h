@@ -30,7 +30,7 @@ struct attempt {
     int64_t until_ns, since_ns;    /* confirmed end of the lease; when that was confirmed */
     int64_t renew_ns;              /* last attempt to renew */
     int64_t place_ns, place_until; /* place in the store's queue; place_until 0: none */
-    int64_t confirmed_ns;          /* when that was said last */
+    int64_t confirmed_ns;          /* not later than the store said so last */
     uint64_t fence;
     uint32_t limit, permit;       /* of a semaphore; a lock: 0 or 1, and 0 */
     const struct attempt *passed; /* by whom, of a semaphore; turns.c */
@@ -50,7 +50,8 @@ struct name {
 struct process {
     int32_t pid;
     bool killed, stopped;
-    int64_t cont_ns; /* when it last went on */
+    int64_t cont_ns;  /* when it last went on */
+    int64_t fault_ns; /* the last fault of an exchange that delayed all of its operations */
 };
 
 /* A part of a claim in one mode. */

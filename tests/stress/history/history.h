@@ -18,7 +18,8 @@
  *   X(name)        what the fields mean besides clock_ns, pid, name_id, mode and attempt_id
  *
  *   INV_LOCK       until_ns: deadline of the call, 0: none. status: bits of DLT_CALL_*
- *   QUEUED         the store confirmed a place in its queue; until_ns: sure to last until then
+ *   QUEUED         the store confirmed a place in its queue; until_ns: sure to last until then;
+ *                  status: how many ms ago it was asked
  *   LEFT           the place is being given up, or was found gone. status: 1 if it is the turn
  *                  among the threads of its process
  *   RET_LOCK       status; of OK: until_ns of the lease, fence
@@ -32,7 +33,8 @@
  *                  until when, as far as the handle said so; 0: not asked
  *   WRITE_*        at a resource guarded by fences; fence
  *   NEMESIS_*      pid: whom it hits, 0: nobody or all. FAULT: anything but a process; name_id:
- *                  which name it hits, or DLT_ALL_NAMES; status: 1 if it began before and goes on
+ *                  which name it hits, or DLT_ALL_NAMES; status: 1 if it began before and goes on;
+ *                  pid: > 0: exchanges of that process hang; all its operations wait (C19)
  */
 #define DLT_EVENT_MAP(X) \
     X(INV_LOCK)          \

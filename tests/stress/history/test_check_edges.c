@@ -101,3 +101,54 @@ Test(check_edges, what_a_killed_process_wrote_does_not_count)
     unlocks(300, 2, DLOCK_OK);
     expect_clean();
 }
+
+/* Process 2 has a place for name 1 when an exchange of process pid for name 2 fails. */
+static void pass_by_after_a_fault(int32_t pid)
+{
+    locks(0, 1, 1000, 5);
+    add(10, 2, DLT_INV_LOCK, 2, DLT_CALL_WAITS, 0, 0);
+    add(11, 2, DLT_QUEUED, 2, 0, 900, 0);
+    add(20, 3, DLT_INV_LOCK, 3, DLT_CALL_WAITS, 0, 0);
+    add(30, pid, DLT_NEMESIS_FAULT, 0, 0, 0, 0);
+    history.records[history.count - 1].name_id = 2;
+    unlocks(100, 1, DLOCK_OK);
+    add(101, 3, DLT_RET_LOCK, 3, DLOCK_OK, 1000, 6);
+    unlocks(110, 3, DLOCK_OK);
+    add(112, 2, DLT_RET_LOCK, 2, DLOCK_OK, 1000, 7);
+    unlocks(120, 2, DLOCK_OK);
+}
+
+/* C19: an operation may not hear of the grant to its place while exchanges of its process last. */
+Test(check_edges, C13_a_fault_in_the_process_of_a_place_may_cost_the_place)
+{
+    pass_by_after_a_fault(2);
+    expect_clean();
+    pass_by_after_a_fault(3);
+    expect(DLT_RULE_OVERTAKEN, 1);
+    pass_by_after_a_fault(0);
+    expect(DLT_RULE_OVERTAKEN, 1);
+}
+
+/* Process 2 was told at 40 of its place, for which it asked some ms before; a fault came at 30. */
+static void pass_by_after_an_answer(uint16_t age_ms)
+{
+    locks(0, 1, 1000, 5);
+    add(10, 2, DLT_INV_LOCK, 2, DLT_CALL_WAITS, 0, 0);
+    add(11, 2, DLT_QUEUED, 2, 0, 900, 0);
+    add(20, 3, DLT_INV_LOCK, 3, DLT_CALL_WAITS, 0, 0);
+    add(30, 0, DLT_NEMESIS_FAULT, 0, 0, 0, 0);
+    add(40, 2, DLT_QUEUED, 2, age_ms, 930, 0);
+    unlocks(100, 1, DLOCK_OK);
+    add(101, 3, DLT_RET_LOCK, 3, DLOCK_OK, 1000, 6);
+    unlocks(110, 3, DLOCK_OK);
+    add(112, 2, DLT_RET_LOCK, 2, DLOCK_OK, 1000, 7);
+    unlocks(120, 2, DLOCK_OK);
+}
+
+Test(check_edges, C13_an_old_answer_about_a_place_says_nothing_of_a_fault_since)
+{
+    pass_by_after_an_answer(15);
+    expect_clean();
+    pass_by_after_an_answer(5);
+    expect(DLT_RULE_OVERTAKEN, 1);
+}

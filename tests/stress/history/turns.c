@@ -27,13 +27,22 @@ void dlt_turn_begin(struct checker *checker, struct attempt *attempt)
         calm_from(name, attempt->inv_ns);
 }
 
+/* The last fault of the name, or of an exchange for which the operations of the process wait. */
+static int64_t fault_of(struct checker *checker, const struct attempt *attempt)
+{
+    int64_t name_ns = name_of(checker, attempt)->fault_ns;
+    int64_t process_ns = dlt_checker_process(checker, attempt->pid)->fault_ns;
+
+    return name_ns > process_ns ? name_ns : process_ns;
+}
+
 /* By a place in the store that was confirmed before `late` was called and is live. After a fault
  * the place may have become a grant that nobody heard of, and that has run out. */
 static bool before_by_place(struct checker *checker, const struct attempt *early,
                             const struct attempt *late, int64_t now_ns)
 {
     return early->place_until > now_ns && early->place_ns < late->inv_ns &&
-           early->confirmed_ns > name_of(checker, early)->fault_ns;
+           early->confirmed_ns > fault_of(checker, early);
 }
 
 /* By the order of the calls within a process. */

@@ -153,12 +153,16 @@ static void place_note(const struct dlock_request *req, const struct sim_answer 
     struct dlt_record *record;
 
     if ((answer->grant.flags & DLOCK_GRANT_QUEUED) != 0) {
+        int64_t age_ms = (sim_now() - sim_host_to_sim(&process->host, sent_ns)) / SIM_MS + 1;
+
         waiter->seen_fence = answer->grant.fence;
         waiter->queued_by = answer->promotion;
         record = sim_record(handle, DLT_QUEUED);
-        if (record != NULL)
+        if (record != NULL) {
+            record->status = (uint16_t)(age_ms < UINT16_MAX ? age_ms : UINT16_MAX);
             record->until_ns = sim_host_to_sim(
                 &process->host, dl_validity_until_ns(sent_ns, answer->grant.lease_ms));
+        }
     } else if ((req->flags & DLOCK_REQ_REFRESH) != 0 && answer->status == DLOCK_BUSY) {
         (void)sim_record(handle, DLT_LEFT);
     }

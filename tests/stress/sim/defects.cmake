@@ -3,7 +3,8 @@
 # a profile. What else is broken by the same defect comes before it or after, as seeds have it.
 #
 # The async driver has to let it be found, too: without DLOCK_LONG_TESTS for the defects in SIM_ASYNC_DEFECTS.
-set(SIM_ASYNC_DEFECTS grant_counts_from_reply handoff_keeps_the_fence gives_up_without_leave)
+set(SIM_ASYNC_DEFECTS grant_counts_from_reply handoff_keeps_the_fence gives_up_without_leave
+  no_least_validity lengthens_past_the_deadline)
 
 # dlt_add_sim_defect(<name> <profile> <store> <seeds> <rule> {<file> <original> <mutated>}...)
 function(dlt_add_sim_defect name profile store seeds rule)

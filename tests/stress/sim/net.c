@@ -98,9 +98,16 @@ static bool happens(unsigned per_million)
     return !sim_world.quiet && sim_chance(per_million);
 }
 
+/* The process whose operations at other names wait meanwhile (C19); 0: none waits. */
+static int32_t delayed(int32_t pid)
+{
+    return sim_world.async ? pid : 0;
+}
+
 static void fault(const struct message *m)
 {
-    sim_record_nemesis(DLT_NEMESIS_FAULT, 0, m->n == 1 ? m->asks[0].name : DLT_ALL_NAMES);
+    sim_record_nemesis(DLT_NEMESIS_FAULT, delayed(m->pid),
+                       m->n == 1 ? m->asks[0].name : DLT_ALL_NAMES);
 }
 
 static int64_t usual_ns(void)
@@ -360,7 +367,7 @@ static bool takes_until(int64_t until_ns)
 static void asks_fault(const struct sim_ask *asks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        sim_record_nemesis(DLT_NEMESIS_FAULT, 0, asks[i].name);
+        sim_record_nemesis(DLT_NEMESIS_FAULT, delayed(asks[i].pid), asks[i].name);
 }
 
 static bool refused(const struct sim_ask *asks, size_t n)

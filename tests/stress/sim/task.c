@@ -34,21 +34,24 @@ static int64_t op_timeout_ms(const struct sim_handle *handle)
                                      dl_ttl_grid_round(&grid, options->ttl_ms));
 }
 
-/* C19: how much later an operation may end because the threads of the driver are in exchanges that
- * the store does not answer. */
+/* C19: how much later an operation may end because both threads of the driver are in exchanges that
+ * the store does not answer. One other operation leaves a thread free. */
 static int64_t driver_ms(const struct sim_handle *handle)
 {
     const struct sim_profile *profile = sim_world.profile;
     int64_t most_ms = 0;
+    unsigned others = 0;
 
     if (!handle->async || profile->lose + profile->late + profile->slow == 0)
         return 0;
     for (size_t i = 0; i < sim_world.choice.tasks; i++) {
-        int64_t ms = op_timeout_ms(&handle->process->handles[i]);
+        const struct sim_handle *other = &handle->process->handles[i];
+        int64_t ms = op_timeout_ms(other);
 
+        others += other != handle && other->async;
         most_ms = ms > most_ms ? ms : most_ms;
     }
-    return 2 * most_ms;
+    return others < 2 ? 0 : 2 * most_ms;
 }
 
 static void record_status(struct sim_handle *handle, enum dlt_event event, int status)
@@ -207,6 +210,18 @@ static void downgrade(struct sim_handle *handle)
     ret_renew(handle, status);
 }
 
+/* The status of an unlock, for which closing the client was faster, or whose DONE nobody takes any
+ * more. */
+static enum dlock_status closed_unlock(const struct sim_handle *handle, enum dlock_status status)
+{
+    bool closed = status == DLOCK_NOT_HELD ||
+                  (handle->async && (status == DLOCK_CLOSED || status == DLOCK_ALREADY));
+
+    if (!handle->process->closing || !closed)
+        return status;
+    return handle->told ? DLOCK_LOST : DLOCK_CLOSED;
+}
+
 /* Acquired and released once more within. */
 static void nest(struct sim_handle *handle)
 {
@@ -219,7 +234,7 @@ static void nest(struct sim_handle *handle)
     sim_pause(sim_between(1, 5 * SIM_MS));
     if (handle->process->dead || handle->process->closing)
         return;
-    status = sim_call(handle, DLOCK_OP_UNLOCK, 0, NULL);
+    status = closed_unlock(handle, sim_call(handle, DLOCK_OP_UNLOCK, 0, NULL));
     call_count(handle->process);
     if (status != DLOCK_OK && status != DLOCK_LOST && status != DLOCK_CLOSED)
         sim_set_misuse("an inner unlock said neither OK nor LOST");
@@ -279,10 +294,7 @@ static enum dlock_status give_once(struct sim_handle *handle)
     handle->stage = SIM_UNLOCKING;
     status = sim_call(handle, DLOCK_OP_UNLOCK, 0, NULL);
     call_count(handle->process);
-    if (handle->process->closing && /* closing was faster, or nobody takes the last DONE any more */
-        (status == DLOCK_NOT_HELD ||
-         (handle->async && (status == DLOCK_CLOSED || status == DLOCK_ALREADY))))
-        status = handle->told ? DLOCK_LOST : DLOCK_CLOSED;
+    status = closed_unlock(handle, status);
     record_status(handle, DLT_RET_UNLOCK, status);
     return status;
 }
