@@ -2,6 +2,7 @@
 #include "sys/trace.h"
 #include "lib/hex.h"
 #include "lib/printable.h"
+#include "lib/signal_guard.h"
 #include "sys/clock.h"
 
 #include <fcntl.h>
@@ -42,13 +43,18 @@ static void line_begin(struct dl_trace *trace, int64_t now_ns)
 /* One write, so that lines of several processes do not mix. */
 static void line_write(struct dl_trace *trace)
 {
+    struct dl_signal_guard pipe, size;
     ssize_t written;
 
     if (trace->used >= LINE_SIZE)
         trace->used = LINE_SIZE - 1;
     trace->text[trace->used++] = '\n';
+    dl_signal_guard_begin(&pipe, SIGPIPE);
+    dl_signal_guard_begin(&size, SIGXFSZ);
     written = write(trace->fd, trace->text, trace->used);
     (void)written; /* a trace that nobody takes any more is no failure of the call */
+    dl_signal_guard_end(&size);
+    dl_signal_guard_end(&pipe);
 }
 
 void dl_trace_begin(struct dl_trace *trace, const char *plugin, const char *slot,

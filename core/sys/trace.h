@@ -4,7 +4,9 @@
  *
  * DLOCK_TRACE in the environment says where: "stderr", or the absolute path of a file to append to.
  * It is read once in a process, and not in a program with more rights than its caller. Without it
- * each function returns at once. A line has the process, the thread and CLOCK_BOOTTIME in seconds:
+ * each function returns at once. A line that cannot be written is dropped: a pipe without a reader
+ * raises no SIGPIPE, nor a file that is full SIGXFSZ. A line has the process, the thread and
+ * CLOCK_BOOTTIME in seconds:
  *
  *     dlock-trace 4711/4712 8123.512345 redis trylock 0a1b2c "job" token=5f0c21aa.. -> BUSY (0.412
  * ms)

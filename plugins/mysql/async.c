@@ -2,6 +2,7 @@
 #include "async.h"
 
 #include "lib/deadline_cond.h"
+#include "lib/signal_guard.h"
 #include "net/cloexec.h"
 
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <openssl/err.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -155,33 +155,16 @@ static enum dlock_status wait_for(struct my_connection *conn, int wait, int *rea
 /* Around calls of OpenSSL. It writes without MSG_NOSIGNAL, and a dead peer must not end the
  * process. It also takes an error that another connection of this thread left behind for its own.
  */
-struct tls_guard {
-    sigset_t pipe, before;
-    bool pending;
-};
-
-static void guard_begin(struct tls_guard *guard)
+static void guard_begin(struct dl_signal_guard *guard)
 {
-    sigset_t pending;
-
     ERR_clear_error();
-    (void)sigemptyset(&guard->pipe);
-    (void)sigaddset(&guard->pipe, SIGPIPE);
-    (void)sigpending(&pending);
-    guard->pending = sigismember(&pending, SIGPIPE) == 1;
-    (void)pthread_sigmask(SIG_BLOCK, &guard->pipe, &guard->before);
+    dl_signal_guard_begin(guard, SIGPIPE);
 }
 
-static void guard_end(const struct tls_guard *guard)
+static void guard_end(struct dl_signal_guard *guard)
 {
-    const struct timespec none = {0};
-
     ERR_clear_error();
-    if (!guard->pending) {
-        while (sigtimedwait(&guard->pipe, NULL, &none) < 0 && errno == EINTR)
-            ;
-    }
-    (void)pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+    dl_signal_guard_end(guard);
 }
 
 /* The library makes sockets without FD_CLOEXEC. */
@@ -250,7 +233,7 @@ static enum dlock_status run(struct my_connection *conn, struct my_call *call)
 
 enum dlock_status my_async_resume(struct my_connection *conn, struct my_call *call)
 {
-    struct tls_guard guard;
+    struct dl_signal_guard guard;
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (!conn->tls)
@@ -272,7 +255,7 @@ enum dlock_status my_async_run(struct my_connection *conn, struct my_call *call)
 
 void my_async_close(struct my_connection *conn)
 {
-    struct tls_guard guard;
+    struct dl_signal_guard guard;
 
     if (conn->tls)
         guard_begin(&guard);

@@ -2,20 +2,17 @@
 /*
  * sigxfsz.h - a limit on the size of files (ulimit -f) is an error and does not end the program.
  *
- * A write past the limit raises SIGXFSZ. A library may not change what a program does with the
- * signal, so this thread blocks it while a slot runs, and takes a signal that came meanwhile. The
+ * A write past the limit raises SIGXFSZ, unless this thread guards itself while a slot runs. The
  * write then fails with EFBIG.
  */
 #ifndef SQLITE_SIGXFSZ_H
 #define SQLITE_SIGXFSZ_H
 
-#include <signal.h>
-#include <stdbool.h>
+#include "lib/signal_guard.h"
 
 struct sqlite_sigxfsz {
-    bool blocked; /* by this plugin: `before` is to be restored */
-    bool pending; /* before the signal was blocked */
-    sigset_t before;
+    bool limited; /* there is a limit: the guard is in force */
+    struct dl_signal_guard guard;
 };
 
 /* Around everything that may write to files, in one thread. */

@@ -6,8 +6,10 @@
 #include "session/slot.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char path[64];
 static char lines[16384];
@@ -334,6 +336,20 @@ Test(trace, what_ends_an_attempt_and_what_people_ask)
 }
 
 /* No file, a path that is none, and a text that says nothing: the calls work as ever. */
+/* A pager that ends, for example. */
+Test(trace, a_pipe_without_a_reader_does_not_end_the_program)
+{
+    int ends[2];
+
+    cr_assert_neq(signal(SIGPIPE, SIG_DFL), SIG_ERR);
+    cr_assert_eq(pipe(ends), 0);
+    cr_assert_eq(close(ends[0]), 0);
+    cr_assert_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    cr_assert_eq(setenv("DLOCK_TRACE", "stderr", 1), 0);
+    take(0, DLOCK_EXCLUSIVE, DLOCK_OK);
+    take(DLOCK_REQ_ENQUEUE, DLOCK_EXCLUSIVE, DLOCK_BUSY);
+}
+
 Test(trace, nothing_where_nothing_can_be_written)
 {
     cr_assert_eq(setenv("DLOCK_TRACE", "/no/such/directory/trace", 1), 0);
