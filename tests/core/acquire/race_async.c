@@ -15,6 +15,7 @@
 #define ROUNDS  200
 #define HANDLES 60
 #define LONG_MS 60000
+#define WAITERS 20
 
 static struct dlt_engine engine;
 static int bad; /* answers that nothing explains, in this race */
@@ -256,6 +257,44 @@ static void told_by_the_store(const char *options, const struct memory_fault *fa
     dlt_engine_close(&engine);
 }
 
+/* Twenty operations, each for a name of its own, ask once and then wait by one thread. */
+static void many_wait_in_the_store(void)
+{
+    struct timespec pause = {.tv_sec = 2};
+    struct dlock_client *rival;
+    struct dlock *held[WAITERS], *waiting[WAITERS];
+    unsigned calls, asked;
+
+    begin("poll_max=60s&waiter_lease=60s");
+    rival = dlt_engine_rival(&engine);
+    for (int i = 0; i < WAITERS; i++) {
+        const char name[] = {'m', (char)('a' + i), '\0'};
+
+        held[i] = dlt_rival_hold(rival, name, DLOCK_EXCLUSIVE);
+        waiting[i] = dlt_engine_lock(&engine, name, NULL);
+    }
+    calls = dlt_calls(&engine, MEMORY_TRYLOCK);
+    for (int i = 0; i < WAITERS; i++)
+        start(waiting[i], DLOCK_OP_LOCK, LONG_MS);
+    for (int ms = 0; dlt_calls(&engine, MEMORY_TRYLOCK) - calls < WAITERS && ms < LONG_MS; ms++)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    asked = dlt_calls(&engine, MEMORY_TRYLOCK);
+    (void)nanosleep(&pause, NULL);
+    asked = dlt_calls(&engine, MEMORY_TRYLOCK) - asked;
+    expect(asked == 0, "calls of trylock while twenty waited", (int)asked);
+    for (int i = 0; i < WAITERS; i++)
+        expect(dlock_unlock(held[i], NULL) == DLOCK_OK, "unlock", i);
+    for (int i = 0; i < WAITERS; i++)
+        expect(done_status() == DLOCK_OK, "lock", i);
+    for (int i = 0; i < WAITERS; i++) {
+        dlock_free(waiting[i]);
+        dlock_free(held[i]);
+    }
+    dlock_client_close(rival);
+    dlt_engine_close(&engine);
+    (void)dlt_ok(bad == 0, "wait_any: %d operations that wait make no request in 2 s", WAITERS);
+}
+
 static void waits_in_the_store(void)
 {
     static const struct memory_fault refused = {
@@ -271,6 +310,7 @@ static void waits_in_the_store(void)
     told_by_the_store("connections=2&poll_max=30s&waiter_lease=60s", NULL, 1);
     (void)dlt_ok(bad == 0, "wait_any: two connections are enough");
     without = 0;
+    many_wait_in_the_store();
 }
 
 int main(void)

@@ -150,6 +150,21 @@ Test(pg_any, INT_4_an_interrupt_ends_the_one_that_runs)
     (void)pthread_join(thread, NULL);
 }
 
+/* A connection that an interrupt has ended says nothing of the names: nobody has to ask again. */
+Test(pg_any, ANY_1_an_interrupted_connection_wakes_nobody)
+{
+    pthread_t thread;
+
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
+    queue(&two, &b);
+    dlt_postgres_pause(&server, true);
+    cr_assert_eq(pthread_create(&thread, NULL, interrupt_main, NULL), 0);
+    WANT(60000, DLOCK_CANCELED, 0);
+    (void)pthread_join(thread, NULL);
+    WANT(-1, DLOCK_TIMEOUT, 0);
+    dlt_postgres_pause(&server, false);
+}
+
 static void *unlock_main(void *arg)
 {
     dlt_sleep_ms(200);

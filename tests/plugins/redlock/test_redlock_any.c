@@ -2,11 +2,14 @@
 /* Tests: plugins/redlock/wait_any.c plugins/redlock/entry.c */
 /* Does one thread hear when a majority is free for an attempt of a client? Three real servers, the
  * slots of the plugin (C19, ANY, INT-4). */
+#include "client.h"
 #include "redis_server.h"
 #include "redlock_slots.h"
+#include "session.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #define NODES  3
 #define TTL_MS 120000
@@ -122,6 +125,25 @@ Test(redlock_any, ANY_1_an_attempt_for_which_too_few_nodes_are_free_asks_again_l
     (void)dlt_redis_ask(&servers[0], "DEL rl:job");
     cr_assert_eq(dlt_try(&waiter, &a), DLOCK_BUSY);
     WANT(20000, DLOCK_OK, 1u << 7);
+}
+
+/* Another thread asks for the attempt, and finds one node free. The thread that waits for all has
+ * to know, because the attempt is due sooner than what it sleeps for. */
+Test(redlock_any, ANY_1_what_another_thread_finds_wakes_the_one_that_waits)
+{
+    struct waiters *waiters = &((struct redlock_session *)waiter.self)->client->subscriber.waiters;
+    uint64_t wakes = 0;
+
+    (void)dlt_redis_ask(&servers[0], "DEL rl:{job}");
+    (void)dlt_redis_ask(&servers[0], "DEL rl:job");
+    (void)!read(waiters->wake_fd, &wakes, sizeof wakes);
+    (void)pthread_mutex_lock(&waiters->mutex);
+    waiters->led = waiters->any.watching = waiters->any.leading = true;
+    (void)pthread_mutex_unlock(&waiters->mutex);
+    cr_assert_eq(dlt_try(&waiter, &a), DLOCK_BUSY);
+    cr_assert_eq(read(waiters->wake_fd, &wakes, sizeof wakes), (ssize_t)sizeof wakes,
+                 "the thread that reads sleeps on");
+    waiters->led = waiters->any.watching = waiters->any.leading = false;
 }
 
 Test(redlock_any, INT_4_an_interrupt_ends_the_next_one_once)

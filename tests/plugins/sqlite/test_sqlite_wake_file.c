@@ -386,6 +386,22 @@ Test(wake_file, WAT_1_a_waiter_without_a_wake_file_keeps_its_session)
     (void)watched_ms(30000, DLOCK_CANCELED);
 }
 
+/* A rolling upgrade: the program that unlocks knows an older layout, and so uses no wake file. The
+ * entry has the lock, and its next request says so. */
+Test(wake_file, C13_an_unlock_by_a_program_with_another_layout_grants_to_the_entry)
+{
+    struct dlt_request queued;
+
+    dlt_store_request(&t, &queued, "job", 'q', 60000);
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_store_enqueue(&t, &queued), DLOCK_BUSY);
+    sqlite_wake_map_close(wake_file_of(&s));
+    cr_assert_eq(dlt_store_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_BUSY, "the name is the waiter's");
+    cr_assert_eq(dlt_store_refresh(&t, &queued), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_store_unlock(&t, &queued), DLOCK_OK);
+}
+
 Test(wake_file, BUSY_when_the_place_was_noted_in_another_wake_file)
 {
     held_and_busy();
