@@ -35,6 +35,7 @@ void etcd_flight_begin(struct etcd_take *take, struct etcd_session *session,
         take->limit > 1
             ? etcd_value_make_waiter(take->value, sizeof take->value, take->limit, req->label)
             : etcd_value_make(take->value, sizeof take->value, req->mode, req->label);
+    take->value_len = etcd_value_add_data(take->value, take->value_len, req);
 }
 
 /* ---- leases ---- */

@@ -222,6 +222,7 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
     if (value.kept)
         owner[0] = '\0';
     etcd_value_label(label, sizeof label, kv->value.data, kv->value.len);
+    etcd_value_data(&holder, &value);
     return fn(arg, &holder);
 }
 

@@ -10,8 +10,10 @@
 static void permit_put(const struct etcd_take *take, struct etcd_txn *txn, char *value,
                        uint32_t permit)
 {
-    const size_t len =
-        etcd_value_make_permit(value, ETCD_VALUE_SIZE, take->limit, permit, take->req->label);
+    const size_t len = etcd_value_add_data(
+        value,
+        etcd_value_make_permit(value, ETCD_VALUE_SIZE, take->limit, permit, take->req->label),
+        take->req);
 
     etcd_txn_put(&txn->then, &take->keys, value, len, take->full->id);
 }

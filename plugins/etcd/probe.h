@@ -8,7 +8,7 @@
 #define ETCD_CAPS                                                                         \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT |    \
-     DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
+     DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA)
 
 #define ETCD_TTL_MOST_MS                                                    \
     (INT64_C(7) * 24 * 3600 * 1000) /* etcd grants more; dlock does not ask \

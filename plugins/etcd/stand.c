@@ -62,8 +62,9 @@ static enum dlock_status claim(struct etcd_take *take, uint32_t permit)
     struct etcd_slot *slot = take->slot;
     struct etcd_rpc rpc, *rpcs[] = {&rpc};
     char value[ETCD_VALUE_SIZE];
-    const size_t len =
-        etcd_value_make_permit(value, sizeof value, take->limit, permit, take->req->label);
+    const size_t len = etcd_value_add_data(
+        value, etcd_value_make_permit(value, sizeof value, take->limit, permit, take->req->label),
+        take->req);
     struct etcd_txn txn;
     enum dlock_status status = DLOCK_INTERNAL;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "value.h"
 
+#include <dlock/plugin_helpers.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,28 @@ size_t etcd_value_make_kept(char *out, size_t size, uint32_t limit, uint32_t per
         label = "";
     return limit == 1 ? cut(snprintf(out, size, "k %s", label), size)
                       : cut(snprintf(out, size, SEMAPHORE "%u k%u %s", limit, permit, label), size);
+}
+
+size_t etcd_value_add_data(char out[ETCD_VALUE_SIZE], size_t len, const struct dlock_request *req)
+{
+    uint32_t data_len = 0;
+    const unsigned char *data = dlock_request_data(req, &data_len);
+
+    if (data_len == 0 || data_len > DLOCK_DATA_MAX || len + 1 + data_len > ETCD_VALUE_SIZE)
+        return len;
+    out[len] = '\0';
+    memcpy(out + len + 1, data, data_len);
+    return len + 1 + data_len;
+}
+
+void etcd_value_data(struct dlock_holder *holder, const struct etcd_value *value)
+{
+    const size_t label_len = strnlen(value->label, value->label_len);
+
+    if (value->kept || label_len + 1 >= value->label_len)
+        return;
+    holder->data = value->label + label_len + 1;
+    holder->data_len = (uint32_t)(value->label_len - label_len - 1);
 }
 
 void etcd_value_label(char *out, size_t size, const void *value, size_t len)

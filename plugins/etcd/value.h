@@ -8,18 +8,20 @@
  * \xffN w LABEL, \xffN pM LABEL, \xffN kM LABEL
  *              a semaphore of N: a waiter; the holder of permit M; permit M, which is kept
  *
+ * Behind a LABEL may be a NUL and what the holder publishes, up to 1,024 bytes of any value.
+ *
  * Keys of other programs have other values, mostly "". They are writers. No value but a
  * semaphore's begins with the byte 0xff: comparisons of etcd tell the limits of keys apart.
  */
 #ifndef ETCD_VALUE_H
 #define ETCD_VALUE_H
 
-#include <dlock/types.h>
+#include <dlock/request.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define ETCD_VALUE_SIZE 512 /* longer labels are cut */
+#define ETCD_VALUE_SIZE 1536 /* longer labels are cut */
 #define ETCD_LIMIT_MOST 1000
 #define ETCD_EDGE_SIZE  8 /* of a text that values are compared with */
 
@@ -45,6 +47,10 @@ size_t etcd_value_make_permit(char *out, size_t size, uint32_t limit, uint32_t p
 /* Of a limit of 1: of a lock, and permit is 0. */
 size_t etcd_value_make_kept(char *out, size_t size, uint32_t limit, uint32_t permit,
                             const char *label);
+/* Adds what the holder publishes [DAT-1] to a value of len bytes. Returns the length then. */
+size_t etcd_value_add_data(char out[ETCD_VALUE_SIZE], size_t len, const struct dlock_request *req);
+/* Sets the data of the holder, which point into the value; what is kept has none. */
+void etcd_value_data(struct dlock_holder *holder, const struct etcd_value *value);
 /* Writes the label to out, cut to size; "": it has none. */
 void etcd_value_label(char *out, size_t size, const void *value, size_t len);
 

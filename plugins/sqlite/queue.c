@@ -81,10 +81,11 @@ static int grant(struct sqlite_name *name, const struct head *head)
 
 int sqlite_queue_advance(struct sqlite_name *name)
 {
-    struct head head = {0};
     int rc = reap_both(name);
 
     while (rc == SQLITE_OK && name->waiters > 0 && !name->held) {
+        struct head head = {0};
+
         rc = head_read(name, &head);
         if (rc == SQLITE_OK &&
             sqlite_life_is_over(&name->session->db.wake_file, head.label, head.token)) {

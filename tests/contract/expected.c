@@ -20,7 +20,7 @@
 #define ETCD_CAPS                                                                         \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
      DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT |    \
-     DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
+     DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA)
 
 #define ZOOKEEPER_CAPS                                                                     \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE | \

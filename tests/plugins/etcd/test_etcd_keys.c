@@ -130,6 +130,46 @@ Test(keys, the_value_says_the_mode_and_the_label)
     cr_assert_str_eq(value, "");
 }
 
+/* What the holder of the value publishes. */
+static struct dlock_holder data_of(const char *value, size_t len)
+{
+    struct dlock_holder holder = {.struct_size = sizeof holder};
+    struct etcd_value parsed;
+
+    etcd_value_parse(&parsed, value, len);
+    etcd_value_data(&holder, &parsed);
+    return holder;
+}
+
+/* C24 */
+Test(keys, DAT_1_data_are_behind_the_label)
+{
+    struct dlock_request req = {.struct_size = sizeof req};
+    char value[ETCD_VALUE_SIZE], label[ETCD_VALUE_SIZE];
+    static unsigned char most[DLOCK_DATA_MAX];
+    size_t len = etcd_value_make(value, sizeof value, DLOCK_EXCLUSIVE, "host:1");
+    struct dlock_holder holder;
+
+    cr_assert_eq(etcd_value_add_data(value, len, &req), len, "nothing");
+    cr_assert_null(data_of(value, len).data);
+    req.data = (const unsigned char *)"a\0b";
+    req.data_len = 3;
+    len = etcd_value_add_data(value, len, &req);
+    cr_assert_eq(len, 8 + 1 + 3);
+    holder = data_of(value, len);
+    cr_assert_eq(holder.data_len, 3);
+    cr_assert_arr_eq(holder.data, "a\0b", 3);
+    etcd_value_label(label, sizeof label, value, len);
+    cr_assert_str_eq(label, "host:1");
+    req.data = most;
+    req.data_len = sizeof most;
+    len = etcd_value_make_permit(value, sizeof value, 1000, 999, "host:1");
+    holder = data_of(value, etcd_value_add_data(value, len, &req));
+    cr_assert_eq(holder.data_len, sizeof most);
+    cr_assert_null(data_of("k host:1\0data", 13).data, "what is kept has none");
+    cr_assert_null(data_of("foreign\0data", 12).data, "a value of another program");
+}
+
 /* ---- the queue ---- */
 
 #define MOST 8
