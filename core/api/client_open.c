@@ -4,6 +4,7 @@
 #include "acquire/opening.h"
 #include "api/client_ref.h"
 #include "hold/renew_schedule.h"
+#include "hold/run_queue.h"
 #include "sys/error.h"
 
 #include <stdlib.h>
@@ -15,6 +16,17 @@ static void session_made(void *arg)
 
     (void)pthread_mutex_lock(&client->mutex);
     dl_renew_schedule_wake_locked(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+/* The first thread of the driver gives the session back that it waits in. */
+static void session_wanted(void *arg)
+{
+    struct dlock_client *client = arg;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    if (client->run_queue != NULL && client->run_queue->rouse != NULL)
+        dl_run_queue_rouse_locked(client->run_queue);
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
@@ -87,6 +99,7 @@ static enum dlock_status client_connect(struct dlock_client *client, reach_fn *r
     client->plugin = client->store->plugin;
     client->host.session_caps = session_caps;
     client->host.session_made = session_made;
+    client->host.session_wanted = session_wanted;
     client->host.session_arg = client;
     status =
         dl_session_pool_init(&client->pool, client->plugin, &client->store->target, &client->host,

@@ -60,11 +60,6 @@ void dl_session_pool_close_after_fork(struct dl_pool *pool, struct dl_session *s
     sessions_close(pool, session, true);
 }
 
-static bool pool_concurrent(const struct dl_pool *pool)
-{
-    return (pool->plugin->caps & DLOCK_CAP_CONCURRENT) != 0;
-}
-
 static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
                                       struct dl_session **out, struct dlock_error *err)
 {
@@ -170,21 +165,32 @@ static int64_t recheck_ns_locked(const struct dl_pool *pool, int64_t now_ns)
     return refused_locked(pool) ? pool->refused_until_ns : now_ns + REFUSED_NS;
 }
 
+/* Whether a session that is lent to a wait would do. */
+static bool wants_from_wait_locked(const struct dl_pool *pool, enum dl_use use)
+{
+    return pool->used[DL_USE_WAIT] > 0 && dl_session_pool_has_budget(pool, use) &&
+           pool->host->session_wanted != NULL;
+}
+
 /* Waits in the queue until it is served (true), or until the deadline. The mutex is held before,
  * and not after. */
-static bool fifo_await_locked(struct dl_pool *pool, struct dl_wait_fifo *fifo,
+static bool fifo_await_locked(struct dl_pool *pool, enum dl_use use,
                               struct dl_wait_fifo_waiter *waiter, int64_t deadline_ns)
 {
     const struct dl_clock *clock = &pool->host->clock;
+    struct dl_wait_fifo *fifo = &pool->fifo[use];
     int64_t now_ns = dl_clock_now(clock);
     bool linked;
 
     dl_wait_fifo_join_locked(fifo, waiter);
     while (now_ns < deadline_ns) {
         int64_t until_ns = dl_earlier(recheck_ns_locked(pool, now_ns), deadline_ns);
+        bool wants = wants_from_wait_locked(pool, use);
         struct dl_wait_fifo_waiter *served;
 
         (void)pthread_mutex_unlock(&pool->mutex);
+        if (wants)
+            pool->host->session_wanted(pool->host->session_arg);
         if (dl_wait_fifo_waiter_sleep(waiter, clock, until_ns))
             return true;
         (void)pthread_mutex_lock(&pool->mutex);
@@ -207,17 +213,16 @@ static bool fifo_await_locked(struct dl_pool *pool, struct dl_wait_fifo *fifo,
 static bool session_await(struct dl_pool *pool, enum dl_use use, bool asks, int64_t deadline_ns,
                           struct dl_session **out)
 {
-    struct dl_wait_fifo *fifo = &pool->fifo[use];
     struct dl_wait_fifo_waiter waiter;
     bool got;
 
     (void)pthread_mutex_lock(&pool->mutex);
-    got = fifo->first == NULL && lend_locked(pool, use, asks, out);
+    got = pool->fifo[use].first == NULL && lend_locked(pool, use, asks, out);
     if (got || use == DL_USE_WAIT || dl_wait_fifo_waiter_init(&waiter) != 0) {
         (void)pthread_mutex_unlock(&pool->mutex);
         return got;
     }
-    got = fifo_await_locked(pool, fifo, &waiter, deadline_ns);
+    got = fifo_await_locked(pool, use, &waiter, deadline_ns);
     *out = waiter.got;
     dl_wait_fifo_waiter_fini(&waiter);
     return got;
@@ -338,7 +343,7 @@ static enum dlock_status take_shared(struct dl_pool *pool, int64_t deadline_ns,
 enum dlock_status dl_session_pool_take(struct dl_pool *pool, enum dl_use use, int64_t deadline_ns,
                                        struct dl_session **out, struct dlock_error *err)
 {
-    if (pool_concurrent(pool))
+    if (dl_session_pool_is_shared(pool))
         return take_shared(pool, deadline_ns, out, err);
     return take_own(pool, use, deadline_ns, out, err);
 }
@@ -347,7 +352,7 @@ bool dl_session_pool_is_spent(struct dl_pool *pool, enum dl_use use)
 {
     bool spent;
 
-    if (pool_concurrent(pool))
+    if (dl_session_pool_is_shared(pool))
         return false;
     (void)pthread_mutex_lock(&pool->mutex);
     spent = pool->fifo[use].first != NULL || !dl_session_pool_has_budget(pool, use) ||
@@ -369,7 +374,7 @@ struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool, enum dl_use u
     struct dl_session *session = NULL;
 
     (void)pthread_mutex_lock(&pool->mutex);
-    if (pool_concurrent(pool)) {
+    if (dl_session_pool_is_shared(pool)) {
         session = pool->shared;
     } else if (use != DL_USE_WAIT || lends_to_wait_locked(pool)) {
         session = idle_pop_locked(pool);
@@ -419,7 +424,7 @@ void dl_session_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_sessio
     struct dl_wait_fifo_waiter *served;
     int64_t now_ns;
 
-    if (pool_concurrent(pool))
+    if (dl_session_pool_is_shared(pool))
         return;
     if (broken)
         broken_close(pool, session, status);
@@ -444,7 +449,7 @@ int64_t dl_session_pool_trim_ns(struct dl_pool *pool, int64_t now_ns)
     const struct dl_session *last;
     int64_t at_ns = now_ns + IDLE_NS;
 
-    if (pool_concurrent(pool))
+    if (dl_session_pool_is_shared(pool))
         return DL_NEVER;
     (void)pthread_mutex_lock(&pool->mutex);
     last = pool->idle != NULL ? pool->idle->next : NULL;
@@ -474,11 +479,6 @@ void dl_session_pool_trim(struct dl_pool *pool)
     }
     (void)pthread_mutex_unlock(&pool->mutex);
     sessions_close(pool, old, false);
-}
-
-const struct dlock_session_info *dl_session_pool_first(const struct dl_pool *pool)
-{
-    return atomic_load(&pool->connected) ? &pool->first : NULL;
 }
 
 uint32_t dl_session_pool_caps(struct dl_pool *pool)

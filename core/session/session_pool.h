@@ -12,7 +12,8 @@
  * (UNAVAILABLE) while others are lent: one call asks the store again after a second for all of
  * them, and the renewer asks whenever it renews. A session that comes back is lent to the first
  * waiter that may have it, and only that thread is woken. The order is: renewer, held locks, calls
- * that acquire.
+ * that acquire. If a session that is lent to the wait for all operations would do, the host is told
+ * (session_wanted), and ends that wait.
  *
  * The pool's mutex is the last one: no other mutex is taken and no slot is called while it is held.
  */
@@ -75,6 +76,12 @@ struct dl_pool {
                                                 and were closed because an exchange failed */
 };
 
+/* Whether one session serves all calls. */
+static inline bool dl_session_pool_is_shared(const struct dl_pool *pool)
+{
+    return (pool->plugin->caps & DLOCK_CAP_CONCURRENT) != 0;
+}
+
 /* Whether the budget of this use has room for one more session. The pool's mutex is held. */
 static inline bool dl_session_pool_has_budget(const struct dl_pool *pool, enum dl_use use)
 {
@@ -132,7 +139,10 @@ void dl_session_pool_trim(struct dl_pool *pool);
 int64_t dl_session_pool_trim_ns(struct dl_pool *pool, int64_t now_ns);
 
 /* What the first session reported; NULL: none was made so far. */
-const struct dlock_session_info *dl_session_pool_first(const struct dl_pool *pool);
+static inline const struct dlock_session_info *dl_session_pool_first(const struct dl_pool *pool)
+{
+    return atomic_load(&pool->connected) ? &pool->first : NULL;
+}
 
 /* The capabilities of the session opened last; before the first one, those of the plugin. */
 uint32_t dl_session_pool_caps(struct dl_pool *pool);

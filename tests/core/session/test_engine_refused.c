@@ -258,6 +258,45 @@ Test(refused, an_idle_connection_may_wait_after_a_refusal)
     end();
 }
 
+static enum dlock_status done_status(void)
+{
+    struct dlock_notice notice = {.struct_size = sizeof notice};
+
+    return dlock_client_next(engine.client, &notice, NULL) == 1 ? notice.status : DLT_STUCK;
+}
+
+/* The one connection that there is waits for operations, and the store refuses another one. */
+Test(refused, the_connection_that_waits_for_operations_comes_back_for_an_unlock)
+{
+    struct dlock_client *rival;
+    struct dlock *held, *theirs, *waiting;
+    struct dlt_call unlock;
+    unsigned waits;
+
+    begin("poll_max=60s&waiter_lease=60s");
+    rival = dlt_engine_rival(&engine);
+    theirs = dlt_rival_hold(rival, "theirs", DLOCK_EXCLUSIVE);
+    held = take("held");
+    room = 0;
+    waiting = dlt_engine_lock(&engine, "theirs", NULL);
+    cr_assert_eq(dlock_start(waiting, DLOCK_OP_LOCK, 30000, NULL), DLOCK_OK);
+    dlt_engine_run(&engine, 20);
+    waits = dlt_calls(&engine, MEMORY_WAIT_ANY);
+    cr_assert_gt(waits, 0, "the operation does not wait in the store");
+    dlt_call_start(&unlock, &engine, DLT_UNLOCK, held, 0);
+    cr_expect(unlock.done, "it waits for the session, which waits for the store");
+    cr_expect_eq(dlt_call_finish(&unlock, 5), DLOCK_OK, "%s", unlock.err.message);
+    cr_assert_eq(dlock_unlock(theirs, NULL), DLOCK_OK);
+    for (int i = 0; i < 100 && dlock_state(waiting) != DLOCK_STATE_HELD; i++)
+        dlt_engine_run(&engine, 600);
+    cr_assert_eq(done_status(), DLOCK_OK);
+    dlock_free(theirs);
+    dlock_client_close(rival);
+    (void)dlt_do(&engine, DLT_FREE, waiting, 0);
+    (void)dlt_do(&engine, DLT_FREE, held, 0);
+    end();
+}
+
 Test(refused, whoever_is_refused_while_another_one_connects_waits_for_that)
 {
     struct dlt_call a, b;
