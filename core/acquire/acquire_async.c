@@ -148,7 +148,8 @@ static void news_clear(struct dl_acquire_async *async)
     (void)pthread_mutex_unlock(&async->a.client->mutex);
 }
 
-static void step(struct dl_acquire_async *async, bool *stalled)
+/* *apart: an exchange is left to the caller. */
+static void step(struct dl_acquire_async *async, bool *stalled, bool *apart)
 {
     struct dl_acquire *a = &async->a;
     bool is_talk;
@@ -165,6 +166,10 @@ static void step(struct dl_acquire_async *async, bool *stalled)
         return;
     if (is_talk)
         news_clear(async);
+    if (is_talk && async->apart) {
+        *apart = true;
+        return;
+    }
     if (dl_acquire_steps_shared(a))
         return;
     if (a->waits_for_handoff) {
@@ -191,35 +196,64 @@ static bool gives_way(struct dl_acquire_async *async, int64_t begun_ns)
     return true;
 }
 
-static bool run(struct dl_acquire_async *async, bool stalled)
+static enum dl_acquire_async_next talk_of(const struct dl_acquire *a)
+{
+    return a->attempt.step == DL_STEP_TRY || a->attempt.step == DL_STEP_REFRESH
+               ? DL_ACQUIRE_ASYNC_TRIES
+               : DL_ACQUIRE_ASYNC_TALKS;
+}
+
+static enum dl_acquire_async_next run(struct dl_acquire_async *async, bool stalled)
 {
     struct dl_acquire *a = &async->a;
     int64_t begun_ns = dl_acquire_steps_now(a);
+    bool apart = false;
 
     do {
         while (a->attempt.step != DL_STEP_DONE) {
             if (async->waits != DL_ACQUIRE_ASYNC_RUNS && !wait_over(async))
-                return false;
-            step(async, &stalled);
+                return DL_ACQUIRE_ASYNC_WAITS;
+            step(async, &stalled, &apart);
+            if (apart)
+                return talk_of(a);
             if (gives_way(async, begun_ns))
-                return false;
+                return DL_ACQUIRE_ASYNC_WAITS;
         }
+        if (async->apart && dl_lengthen_is_due(a->lock, &a->attempt, &a->grant, a->now_ns))
+            return DL_ACQUIRE_ASYNC_TALKS;
     } while (dl_lengthen(a->lock, &a->attempt, &a->grant, &a->now_ns, a->err));
-    return true;
+    return DL_ACQUIRE_ASYNC_ENDED;
+}
+
+static enum dl_acquire_async_next go_on(struct dl_acquire_async *async, bool stalled,
+                                        enum dlock_status *status, struct dlock_error *err)
+{
+    async->a.err = err;
+    if (!async->started && !start(async))
+        return DL_ACQUIRE_ASYNC_WAITS;
+    *status = async->status;
+    if (*status == DLOCK_OK) {
+        enum dl_acquire_async_next next = run(async, stalled);
+
+        if (next != DL_ACQUIRE_ASYNC_ENDED)
+            return next;
+        *status = async->a.attempt.result;
+    }
+    dl_acquire_steps_conclude(&async->a, *status);
+    return DL_ACQUIRE_ASYNC_ENDED;
 }
 
 bool dl_acquire_async_run(struct dl_acquire_async *async, bool stalled, enum dlock_status *status,
                           struct dlock_error *err)
 {
-    async->a.err = err;
-    if (!async->started && !start(async))
-        return false;
-    *status = async->status;
-    if (*status == DLOCK_OK) {
-        if (!run(async, stalled))
-            return false;
-        *status = async->a.attempt.result;
-    }
-    dl_acquire_steps_conclude(&async->a, *status);
-    return true;
+    async->apart = false;
+    return go_on(async, stalled, status, err) == DL_ACQUIRE_ASYNC_ENDED;
+}
+
+enum dl_acquire_async_next dl_acquire_async_prepare(struct dl_acquire_async *async,
+                                                    enum dlock_status *status,
+                                                    struct dlock_error *err)
+{
+    async->apart = true;
+    return go_on(async, false, status, err);
 }

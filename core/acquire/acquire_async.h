@@ -29,6 +29,7 @@ struct dl_acquire_async {
     enum dl_acquire_async_wait waits;
     unsigned polls;           /* for a session */
     bool wait, started, held; /* held: by a handle of the client, during the wait */
+    bool apart;               /* dl_acquire_async_prepare leaves the exchange to its caller */
     bool news; /* the store has said since the last try that another one is worth it */
 };
 
@@ -47,5 +48,17 @@ enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async, 
  */
 bool dl_acquire_async_run(struct dl_acquire_async *async, bool stalled, enum dlock_status *status,
                           struct dlock_error *err);
+
+enum dl_acquire_async_next {
+    DL_ACQUIRE_ASYNC_WAITS, /* as false of run */
+    DL_ACQUIRE_ASYNC_ENDED, /* as true of run */
+    DL_ACQUIRE_ASYNC_TRIES, /* a TRY or REFRESH is to be made, by try_batch.h */
+    DL_ACQUIRE_ASYNC_TALKS  /* another exchange is to be made, by run */
+};
+
+/* The same without an exchange: goes on until one is to be made. */
+enum dl_acquire_async_next dl_acquire_async_prepare(struct dl_acquire_async *async,
+                                                    enum dlock_status *status,
+                                                    struct dlock_error *err);
 
 #endif

@@ -157,18 +157,27 @@ static uint32_t try_flags(const struct dl_acquire *a)
     return a->attempt.step == DL_STEP_TRY && a->attempt.rules.queue ? DLOCK_REQ_ENQUEUE : 0;
 }
 
+/* The request of a TRY, REFRESH or LOCK that is sent at sent_ns. */
+static void request_set(struct dl_acquire *a, int64_t sent_ns)
+{
+    struct dlock_request *req = &a->lock->claim->req;
+
+    req->flags = try_flags(a);
+    req->waiter = a->attempt.rules.wait ? a->waiter : 0;
+    if (req->flags != 0)
+        a->lock->claim->enqueued = true;
+    req->deadline_ns = a->attempt.step == DL_STEP_LOCK
+                           ? a->attempt.until_ns
+                           : dl_acquire_fsm_answer_until(&a->attempt, sent_ns);
+}
+
 static enum dlock_status try_call(struct dl_acquire *a, struct dl_session *session, int64_t sent_ns)
 {
     struct dlock_request *req = &a->lock->claim->req;
     bool blocks = a->attempt.step == DL_STEP_LOCK;
     enum dlock_status status, cancel;
 
-    req->flags = try_flags(a);
-    req->waiter = a->attempt.rules.wait ? a->waiter : 0;
-    if (req->flags != 0)
-        a->lock->claim->enqueued = true;
-    req->deadline_ns =
-        blocks ? a->attempt.until_ns : dl_acquire_fsm_answer_until(&a->attempt, sent_ns);
+    request_set(a, sent_ns);
     status = blocks ? call_lock(a, session)
                     : dl_dispatch_trylock(a->client->plugin, session->self, session->caps, req,
                                           &a->grant, a->err);
@@ -181,9 +190,7 @@ static enum dlock_status try_call(struct dl_acquire *a, struct dl_session *sessi
     return status;
 }
 
-/* A session that comes at the last moment is of no use: a request could not be answered any more.
- */
-static int64_t session_until(const struct dl_acquire *a)
+int64_t dl_acquire_steps_session_until(const struct dl_acquire *a)
 {
     int64_t rest_ns = (a->attempt.until_ns - a->now_ns) / 2;
 
@@ -220,26 +227,16 @@ static struct dl_acquire_fsm_rules rules_of(const struct dl_acquire *a, bool wai
     };
 }
 
-static void step_try(struct dl_acquire *a)
+void dl_acquire_steps_no_session(struct dl_acquire *a, enum dlock_status status)
 {
-    struct dl_session *session = NULL;
-    int64_t sent_ns;
-    enum dlock_status status = dl_claim_session(a->client, a->lock->claim, DL_USE_ACQUIRE,
-                                                session_until(a), &session, a->err);
+    dl_acquire_fsm_no_session(&a->attempt, dl_acquire_steps_now(a), status,
+                              dl_client_random(a->client));
+    failure_note(a);
+}
 
-    if (status == DLOCK_OK) {
-        status = request_begin(a);
-        if (status != DLOCK_OK)
-            dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, DLOCK_OK);
-    }
-    if (status != DLOCK_OK) {
-        dl_acquire_fsm_no_session(&a->attempt, dl_acquire_steps_now(a), status,
-                                  dl_client_random(a->client));
-        failure_note(a);
-        return;
-    }
-    sent_ns = dl_acquire_steps_now(a);
-    status = try_call(a, session, sent_ns);
+/* The exchange of a TRY, REFRESH or LOCK has ended. */
+static void tried(struct dl_acquire *a, int64_t sent_ns, enum dlock_status status)
+{
     dl_handle_answered(a->lock, status);
     dl_acquire_text_answered(&a->text, status, &a->grant, a->err);
     dl_acquire_fsm_tried(&a->attempt, sent_ns, dl_acquire_steps_now(a), status, &a->grant,
@@ -250,6 +247,45 @@ static void step_try(struct dl_acquire *a)
     entry_note(a);
     if (status != DLOCK_OK && a->attempt.rules.session)
         abandon(a, status);
+}
+
+enum dlock_status dl_acquire_steps_request(struct dl_acquire *a, int64_t sent_ns)
+{
+    enum dlock_status status = request_begin(a);
+
+    if (status == DLOCK_OK)
+        request_set(a, sent_ns);
+    return status;
+}
+
+void dl_acquire_steps_tried(struct dl_acquire *a, int64_t sent_ns, enum dlock_status status,
+                            const struct dlock_grant *grant)
+{
+    a->grant = *grant;
+    if (status == DLOCK_OK)
+        status = dl_acquire_steps_fence_check(a);
+    tried(a, sent_ns, status);
+}
+
+static void step_try(struct dl_acquire *a)
+{
+    struct dl_session *session = NULL;
+    int64_t sent_ns;
+    enum dlock_status status =
+        dl_claim_session(a->client, a->lock->claim, DL_USE_ACQUIRE,
+                         dl_acquire_steps_session_until(a), &session, a->err);
+
+    if (status == DLOCK_OK) {
+        status = request_begin(a);
+        if (status != DLOCK_OK)
+            dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, DLOCK_OK);
+    }
+    if (status != DLOCK_OK) {
+        dl_acquire_steps_no_session(a, status);
+        return;
+    }
+    sent_ns = dl_acquire_steps_now(a);
+    tried(a, sent_ns, try_call(a, session, sent_ns));
 }
 
 /* A client that was opened lazily learns only now what its store can do. */
@@ -392,9 +428,7 @@ void dl_acquire_steps_skip(struct dl_acquire *a)
         return;
     }
     (void)dl_error(a->err, DLOCK_UNAVAILABLE, "the store did not answer another operation");
-    dl_acquire_fsm_no_session(&a->attempt, dl_acquire_steps_now(a), DLOCK_UNAVAILABLE,
-                              dl_client_random(a->client));
-    failure_note(a);
+    dl_acquire_steps_no_session(a, DLOCK_UNAVAILABLE);
 }
 
 void dl_acquire_steps_conclude(struct dl_acquire *a, enum dlock_status status)

@@ -64,6 +64,17 @@ bool dl_acquire_steps_shared(struct dl_acquire *a);
  * one. Only a lease that does not end by itself is given back. */
 void dl_acquire_steps_skip(struct dl_acquire *a);
 
+/*
+ * TRY and REFRESH in parts, for an exchange that many attempts share (try_batch.h). request: sets
+ * the request, which is sent at sent_ns; it comes after a session was taken, by session_until. Any
+ * status but OK, also of the session, goes to no_session, and the answer to tried.
+ */
+int64_t dl_acquire_steps_session_until(const struct dl_acquire *a);
+enum dlock_status dl_acquire_steps_request(struct dl_acquire *a, int64_t sent_ns);
+void dl_acquire_steps_no_session(struct dl_acquire *a, enum dlock_status status);
+void dl_acquire_steps_tried(struct dl_acquire *a, int64_t sent_ns, enum dlock_status status,
+                            const struct dlock_grant *grant);
+
 /* Tells dlock_cancel which session to interrupt. Returns OK, or the status with which the call must
  * return instead of waiting. */
 enum dlock_status dl_acquire_steps_watched_set(struct dl_acquire *a, struct dl_session *session);

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire/driver.h"
-#include "acquire/acquire_async.h"
+#include "acquire/batch.h"
 #include "acquire/opening.h"
 #include "acquire/wait_any.h"
 #include "hold/held.h"
-#include "hold/operation.h"
-#include "hold/renew.h"
-#include "hold/unlock.h"
-#include "session/dispatch.h"
 #include "sys/error.h"
 #include "sys/own_thread.h"
 
@@ -16,161 +12,8 @@
 /* The second thread helps when the first one has been busy for this time. */
 #define HELP_AFTER_NS (5 * DL_NS_PER_MS)
 
-/* A store that took this time to fail is silent. */
-#define STALL_NS (100 * DL_NS_PER_MS)
-
 /* What the store has to tell is asked for at least so often while operations are ready. */
 #define NEWS_EVERY_NS DL_NS_PER_MS
-
-/* The memory of dl_operation is the beginning of this. */
-struct op {
-    struct dl_operation base;
-    struct dl_acquire_async acquire;
-    bool watching; /* is counted in the run queue */
-};
-
-static struct op *op_of(struct dl_run_node *node)
-{
-    return (struct op *)(void *)((char *)node - offsetof(struct op, base.run));
-}
-
-static bool is_acquire(enum dlock_op op)
-{
-    return op == DLOCK_OP_LOCK || op == DLOCK_OP_RDLOCK;
-}
-
-/* The operation has ended: its DONE is queued, and the handle may be freed once the mutex is. */
-static void end_locked(struct op *op, enum dlock_status status, const struct dlock_error *err)
-{
-    struct dlock *lock = op->base.lock;
-    struct dlock_client *client = lock->client;
-
-    op->base.status = status;
-    op->base.fence = is_acquire(op->base.op) && status != DLOCK_OK ? 0 : atomic_load(&lock->fence);
-    dl_operation_error_set(&op->base, status, err);
-    op->base.in_progress = false;
-    dl_run_queue_end_locked(client->run_queue, &op->base.run);
-    dl_events_push(&client->events, &op->base.done);
-    client->calls--;
-    dl_handle_changed_locked(lock);
-    if (client->shutdown)
-        (void)pthread_cond_broadcast(&client->call_ended);
-}
-
-static void watching_set_locked(struct op *op, bool watching)
-{
-    struct dl_run_queue *queue = op->base.lock->client->run_queue;
-
-    if (op->watching == watching)
-        return;
-    op->watching = watching;
-    if (watching)
-        queue->watching++;
-    else
-        queue->watching--;
-}
-
-static void acquire_run(struct op *op, bool stalled)
-{
-    struct dlock_client *client = op->base.lock->client;
-    struct dlock_error err;
-    enum dlock_status status;
-    bool ended;
-
-    dl_error_begin(&err);
-    ended = dl_acquire_async_run(&op->acquire, stalled, &status, &err);
-    (void)pthread_mutex_lock(&client->mutex);
-    watching_set_locked(op, !ended && op->acquire.waits == DL_ACQUIRE_ASYNC_WATCHES);
-    if (ended) {
-        dl_acquire_steps_end_locked(&op->acquire.a, status);
-        end_locked(op, status, &err);
-    } else {
-        dl_run_queue_wait_locked(client->run_queue, &op->base.run, op->acquire.until_ns,
-                                 dl_client_now(client));
-    }
-}
-
-/* The bound of an unlock. While the store does not answer, it is not asked, but the plugin has to
- * know of a lease that does not end by itself [TET-3]. */
-static int64_t unlock_until(struct dlock_client *client, bool stalled)
-{
-    if (!stalled)
-        return DL_NEVER;
-    return dl_client_has(client, DLOCK_CAP_TETHERED) ? dl_client_now(client) + DL_GRACE_NS : 0;
-}
-
-/* Makes the blocking call of the operation. */
-static void call_run(struct op *op, bool stalled)
-{
-    struct dlock *lock = op->base.lock;
-    struct dlock_client *client = lock->client;
-    struct dlock_error err;
-    enum dlock_status status;
-
-    dl_error_begin(&err);
-    if (op->base.op == DLOCK_OP_UNLOCK)
-        status = dl_unlock(lock, unlock_until(client, stalled), &err);
-    else if (stalled)
-        status = dl_error(&err, DLOCK_UNAVAILABLE, "the store did not answer another operation");
-    else if (op->base.op == DLOCK_OP_RENEW)
-        status = dl_renew(lock, 0, &err);
-    else
-        status = dl_renew_downgrade(lock, &err);
-    (void)pthread_mutex_lock(&client->mutex);
-    op->base.performing = false;
-    end_locked(op, status, &err);
-}
-
-/* Whether the operation, which has run since begun_ns, has found that the store is silent. */
-static bool is_stall(const struct op *op, int64_t begun_ns, int64_t now_ns)
-{
-    enum dlock_status status = op->base.status;
-
-    if (now_ns - begun_ns < STALL_NS)
-        return false;
-    if (op->base.in_progress)
-        return op->acquire.a.attempt.failures > 0;
-    return status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
-}
-
-/* Which server of the store has the name of the operation. Releases the mutex meanwhile. */
-static unsigned server_of_locked(struct dlock_client *client, const struct op *op)
-{
-    const struct dl_name_state *name = op->base.lock->name;
-    struct dl_session *session;
-    uint32_t server = 0;
-
-    if (client->plugin->ops.server_of == NULL)
-        return 0;
-    (void)pthread_mutex_unlock(&client->mutex);
-    session = dl_session_pool_take_idle(&client->pool, DL_USE_HOLDER);
-    if (session != NULL) {
-        server = dl_dispatch_server_of(client->plugin, session->self, name->bytes, name->len);
-        dl_session_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);
-    }
-    (void)pthread_mutex_lock(&client->mutex);
-    return server % DL_RUN_SERVERS;
-}
-
-/* Runs one node. Releases the mutex meanwhile. */
-static void node_run_locked(struct dlock_client *client, struct dl_run_node *node, int64_t now_ns)
-{
-    struct dl_run_queue *queue = client->run_queue;
-    struct op *op = op_of(node);
-    int64_t *stalled_ns = &queue->stalled_ns[server_of_locked(client, op)];
-    bool stalled = node->ready_ns < *stalled_ns;
-
-    op->base.performing = !is_acquire(op->base.op);
-    op->base.performer = pthread_self();
-    (void)pthread_mutex_unlock(&client->mutex);
-    if (is_acquire(op->base.op))
-        acquire_run(op, stalled);
-    else
-        call_run(op, stalled);
-    /* The mutex was not free since the operation ended: the handle is there. */
-    if (is_stall(op, now_ns, dl_client_now(client)))
-        *stalled_ns = dl_later(*stalled_ns, now_ns);
-}
 
 /* How long the second thread sleeps before it helps: INT64_MIN: it helps now. */
 static int64_t idle_until_locked(const struct dl_run_queue *queue, int64_t now_ns)
@@ -221,9 +64,9 @@ static void news_take_locked(struct dlock_client *client, const struct dl_wait_a
 
     for (size_t i = 0; i < news->count; i++) {
         struct dl_run_node *node = dl_run_queue_numbered(client->run_queue, news->waiters[i]);
-        struct op *op = node == NULL ? NULL : op_of(node);
+        struct dl_op *op = node == NULL ? NULL : dl_op_of(node);
 
-        if (op == NULL || !op->base.in_progress || !is_acquire(op->base.op))
+        if (op == NULL || !op->base.in_progress || !dl_op_is_acquire(op->base.op))
             continue;
         op->acquire.news = true;
         dl_run_queue_wake_locked(client->run_queue, node, now_ns);
@@ -262,7 +105,7 @@ static void first_main(struct dlock_client *client)
             queue->busy_since_ns = now_ns;
             if (next_ns(queue) != DL_NEVER || dl_run_queue_has_work(queue, now_ns))
                 helper_wake_locked(queue);
-            node_run_locked(client, node, now_ns);
+            dl_batch_run_locked(client, 0, node, now_ns);
             queue->busy_since_ns = 0;
         } else if (queue->stop) {
             break;
@@ -289,7 +132,7 @@ static void helper_main(struct dlock_client *client)
         }
         node = dl_run_queue_take_locked(queue, now_ns);
         if (node != NULL)
-            node_run_locked(client, node, now_ns);
+            dl_batch_run_locked(client, 1, node, now_ns);
         else
             thread_sleep_locked(client, 1, dl_earlier(next_ns(queue), now_ns + HELP_AFTER_NS));
     }
@@ -321,6 +164,10 @@ static enum dlock_status threads_start_locked(struct dlock_client *client, struc
     if (queue == NULL)
         return dl_error(err, DLOCK_NOMEM, "no memory for the driver");
     while (queue->threads < DL_RUN_THREADS) {
+        if (queue->room[queue->threads] == NULL)
+            queue->room[queue->threads] = dl_batch_room_new();
+        if (queue->room[queue->threads] == NULL)
+            return dl_error(err, DLOCK_NOMEM, "no memory for the driver");
         if (dl_own_thread_start(&queue->thread[queue->threads],
                                 queue->threads == 0 ? first_run : helper_run, client) != 0)
             return dl_error(err, DLOCK_NOMEM, "cannot start a thread of the driver");
@@ -331,7 +178,7 @@ static enum dlock_status threads_start_locked(struct dlock_client *client, struc
 
 static enum dlock_status op_make_locked(struct dlock *lock, struct dlock_error *err)
 {
-    struct op *op;
+    struct dl_op *op;
 
     if (lock->operation != NULL)
         return DLOCK_OK;
@@ -348,7 +195,7 @@ static enum dlock_status op_make_locked(struct dlock *lock, struct dlock_error *
 }
 
 /* A client that was opened before its store learns only later whether the plugin has wait_any. */
-static enum dlock_status number_give_locked(struct op *op, struct dlock_error *err)
+static enum dlock_status number_give_locked(struct dl_op *op, struct dlock_error *err)
 {
     struct dlock_client *client = op->base.lock->client;
 
@@ -359,7 +206,7 @@ static enum dlock_status number_give_locked(struct op *op, struct dlock_error *e
 }
 
 /* *ended: the operation has ended with OK: a recursive handle was counted. */
-static enum dlock_status op_begin_locked(struct op *op, enum dlock_op what, int64_t timeout_ms,
+static enum dlock_status op_begin_locked(struct dl_op *op, enum dlock_op what, int64_t timeout_ms,
                                          bool *ended, struct dlock_error *err)
 {
     struct dlock *lock = op->base.lock;
@@ -367,7 +214,7 @@ static enum dlock_status op_begin_locked(struct op *op, enum dlock_op what, int6
     enum dlock_status status;
 
     *ended = false;
-    if (!is_acquire(what))
+    if (!dl_op_is_acquire(what))
         return lock->phase != DL_PHASE_ACQUIRING
                    ? DLOCK_OK
                    : dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
@@ -383,7 +230,7 @@ static enum dlock_status start_locked(struct dlock *lock, enum dlock_op what, in
                                       struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
-    struct op *op;
+    struct dl_op *op;
     enum dlock_status status;
     bool ended;
 
@@ -396,8 +243,8 @@ static enum dlock_status start_locked(struct dlock *lock, enum dlock_op what, in
         status = op_make_locked(lock, err);
     if (status != DLOCK_OK)
         return status;
-    op = (struct op *)(void *)lock->operation;
-    if (is_acquire(what))
+    op = (struct dl_op *)(void *)lock->operation;
+    if (dl_op_is_acquire(what))
         status = number_give_locked(op, err);
     if (status == DLOCK_OK)
         status = op_begin_locked(op, what, timeout_ms, &ended, err);
@@ -405,10 +252,10 @@ static enum dlock_status start_locked(struct dlock *lock, enum dlock_op what, in
         return status;
     op->base.op = what;
     op->base.in_progress = true;
-    op->base.run.urgent = !is_acquire(what);
+    op->base.run.urgent = !dl_op_is_acquire(what);
     client->calls++;
     if (ended)
-        end_locked(op, DLOCK_OK, err);
+        dl_op_end_locked(op, DLOCK_OK, err);
     else
         dl_run_queue_wake_locked(client->run_queue, &op->base.run, dl_client_now(client));
     return DLOCK_OK;

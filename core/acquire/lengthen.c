@@ -18,8 +18,8 @@ static bool is_renewed_in_time(const struct dlock *lock, const struct dl_acquire
     return lock->renewal.automatic && busy_until_ns < attempt->valid_until_ns - third_ns;
 }
 
-static bool is_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
-                   const struct dlock_grant *grant, int64_t now_ns)
+bool dl_lengthen_is_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
+                        const struct dlock_grant *grant, int64_t now_ns)
 {
     return attempt->result == DLOCK_OK && !attempt->rules.session &&
            grant->lease_ms < lock->claim->req.ttl_ms &&
@@ -32,7 +32,7 @@ bool dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, struct dloc
 {
     int64_t spare_ns, deadline_ns, valid_until_ns = attempt->valid_until_ns;
 
-    if (!is_due(lock, attempt, grant, *now_ns))
+    if (!dl_lengthen_is_due(lock, attempt, grant, *now_ns))
         return false;
     spare_ns = valid_until_ns - dl_validity_least_ns(grant->lease_ms) - *now_ns;
     deadline_ns = dl_acquire_fsm_exchange_until(attempt, *now_ns);

@@ -9,6 +9,10 @@
 #include "acquire/acquire_fsm.h"
 #include "hold/handle.h"
 
+/* Whether dl_lengthen would renew the lease. */
+bool dl_lengthen_is_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
+                        const struct dlock_grant *grant, int64_t now_ns);
+
 /*
  * Renews the lease of an attempt that is done, if the lease is shorter than the ttl, the renewer
  * will not renew it in time, and the call has time to do so; reports the result to the attempt. The

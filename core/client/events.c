@@ -60,8 +60,20 @@ void dl_events_push(struct dl_events *events, struct dl_event_node *node)
     node->next = NULL;
     *events->last = node;
     events->last = &node->next;
-    if (first)
+    if (first && !events->held)
         fd_raise(events);
+}
+
+void dl_events_hold(struct dl_events *events)
+{
+    events->held = events->first == NULL; /* else it is raised already */
+}
+
+void dl_events_let_go(struct dl_events *events)
+{
+    if (events->held && events->first != NULL)
+        fd_raise(events);
+    events->held = false;
 }
 
 void dl_events_remove(struct dl_events *events, struct dl_event_node *node)

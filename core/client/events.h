@@ -19,7 +19,8 @@ struct dl_event_node {
 
 struct dl_events {
     struct dl_event_node *first, **last;
-    int fd; /* -1: none */
+    int fd;    /* -1: none */
+    bool held; /* the descriptor is raised by let_go */
 };
 
 /* pollable: make the descriptor. Returns 0 or an errno. */
@@ -27,6 +28,10 @@ int dl_events_init(struct dl_events *events, bool pollable);
 void dl_events_fini(struct dl_events *events);
 
 void dl_events_push(struct dl_events *events, struct dl_event_node *node);
+
+/* Many nodes are pushed between hold and let_go, and wake the application once. */
+void dl_events_hold(struct dl_events *events);
+void dl_events_let_go(struct dl_events *events);
 
 /* Takes the oldest node out; NULL: none. */
 struct dl_event_node *dl_events_pop(struct dl_events *events);

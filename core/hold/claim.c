@@ -119,17 +119,41 @@ static void keep_set(struct dl_claim *claim, int64_t now_ns)
     claim->req.keep_ms = left_ns > 0 ? (left_ns + DL_NS_PER_MS - 1) / DL_NS_PER_MS : 0;
 }
 
+void dl_claim_unlock_request(struct dlock_client *client, struct dl_claim *claim,
+                             int64_t deadline_ns)
+{
+    keep_set(claim, dl_client_now(client));
+    claim->req.deadline_ns = deadline_ns;
+}
+
+void dl_claim_unlocked(struct dl_claim *claim, enum dlock_status status)
+{
+    claim->slot_used = (claim->req.flags & DLOCK_REQ_KEEP) != 0 && status != DLOCK_OK &&
+                       status != DLOCK_LOST; /* [UNL-4] */
+}
+
+enum dlock_status dl_claim_batch_worst(struct dlock_batch_op *const *ops, size_t n)
+{
+    enum dlock_status worst = DLOCK_OK;
+
+    for (size_t i = 0; i < n && worst != DLOCK_UNAVAILABLE; i++) {
+        enum dlock_status status = ops[i]->status;
+
+        if (status != DLOCK_OK && status != DLOCK_BUSY && status != DLOCK_LOST)
+            worst = status;
+    }
+    return worst;
+}
+
 enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *claim,
                                   enum dl_use use, struct dl_session *session, int64_t deadline_ns,
                                   struct dlock_error *err)
 {
     enum dlock_status status;
 
-    keep_set(claim, dl_client_now(client));
-    claim->req.deadline_ns = deadline_ns;
+    dl_claim_unlock_request(client, claim, deadline_ns);
     status = dl_dispatch_unlock(client->plugin, session->self, &claim->req, err);
-    claim->slot_used = (claim->req.flags & DLOCK_REQ_KEEP) != 0 && status != DLOCK_OK &&
-                       status != DLOCK_LOST; /* [UNL-4] */
+    dl_claim_unlocked(claim, status);
     dl_claim_session_put(client, claim, use, session, status);
     return status;
 }

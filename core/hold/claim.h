@@ -53,6 +53,16 @@ enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *
                                   enum dl_use use, struct dl_session *session, int64_t deadline_ns,
                                   struct dlock_error *err);
 
+/* The same in parts, for an exchange that many claims share: sets the request, and takes the
+ * answer. */
+void dl_claim_unlock_request(struct dlock_client *client, struct dl_claim *claim,
+                             int64_t deadline_ns);
+void dl_claim_unlocked(struct dl_claim *claim, enum dlock_status status);
+
+/* The status with which a session is given back after a batch: one bad answer is enough to close
+ * it. */
+enum dlock_status dl_claim_batch_worst(struct dlock_batch_op *const *ops, size_t n);
+
 /* Ends the attempt: the plugin may clean up, unless it did so at unlock [UNL-4]. */
 void dl_claim_forget(struct dlock_client *client, struct dl_claim *claim);
 

@@ -29,6 +29,8 @@ void dl_run_queue_free(struct dl_run_queue *queue, bool threads)
         return;
     for (unsigned i = 0; threads && i < DL_RUN_THREADS; i++)
         (void)pthread_cond_destroy(&queue->work[i]);
+    for (unsigned i = 0; i < DL_RUN_THREADS; i++)
+        free(queue->room[i]);
     dl_schedule_fini(&queue->waiting);
     free(queue->numbered);
     free(queue->free_numbers);
@@ -104,6 +106,18 @@ static struct dl_run_node *list_pop(struct dl_run_list *list)
     return node;
 }
 
+static struct dl_run_node *list_take(struct dl_run_list *list)
+{
+    struct dl_run_node *node = list_pop(list);
+
+    if (node == NULL)
+        return NULL;
+    node->ready = false;
+    node->running = true;
+    node->woken = false;
+    return node;
+}
+
 static void node_ready(struct dl_run_queue *queue, struct dl_run_node *node, int64_t now_ns)
 {
     node->ready = true;
@@ -156,15 +170,37 @@ struct dl_run_node *dl_run_queue_take_locked(struct dl_run_queue *queue, int64_t
                    (struct dl_run_node *)(void *)((char *)due - offsetof(struct dl_run_node, due)),
                    now_ns);
     }
-    node = list_pop(&queue->urgent);
-    if (node == NULL)
-        node = list_pop(&queue->others);
-    if (node == NULL)
-        return NULL;
-    node->ready = false;
-    node->running = true;
-    node->woken = false;
-    return node;
+    node = list_take(&queue->urgent);
+    return node != NULL ? node : list_take(&queue->others);
+}
+
+static struct dl_run_list *list_of(struct dl_run_queue *queue, const struct dl_run_node *node)
+{
+    return node->urgent ? &queue->urgent : &queue->others;
+}
+
+struct dl_run_node *dl_run_queue_next(const struct dl_run_queue *queue,
+                                      const struct dl_run_node *like)
+{
+    return like->urgent ? queue->urgent.first : queue->others.first;
+}
+
+void dl_run_queue_take_next_locked(struct dl_run_queue *queue, const struct dl_run_node *next)
+{
+    (void)list_take(list_of(queue, next));
+}
+
+void dl_run_queue_put_back_locked(struct dl_run_queue *queue, struct dl_run_node *node)
+{
+    struct dl_run_list *list = list_of(queue, node);
+
+    node->running = false;
+    node->ready = true;
+    node->next = list->first;
+    list->first = node;
+    if (list->last == NULL)
+        list->last = node;
+    thread_wake(queue);
 }
 
 bool dl_run_queue_has_work(const struct dl_run_queue *queue, int64_t now_ns)

@@ -49,6 +49,7 @@ struct dl_run_queue {
     unsigned watching;              /* waiting nodes of which the store tells when they are ready */
     int64_t asked_ns;               /* when the store was asked for them last */
     int64_t blind_ns;               /* it is not asked before: it could not tell */
+    void *room[DL_RUN_THREADS];     /* of each thread, for acquire/batch.h */
     bool stop;
     int64_t busy_since_ns; /* when the first thread began with what it does now; 0: nothing */
     /* When the last exchange began that a server of the store did not answer for long: what was
@@ -77,6 +78,16 @@ void dl_run_queue_wake_locked(struct dl_run_queue *queue, struct dl_run_node *no
 
 /* The first node that is ready now, or NULL. It is running then. */
 struct dl_run_node *dl_run_queue_take_locked(struct dl_run_queue *queue, int64_t now_ns);
+
+/* The first ready node of the same urgency as `like`; NULL: there is none. It is not taken. */
+struct dl_run_node *dl_run_queue_next(const struct dl_run_queue *queue,
+                                      const struct dl_run_node *like);
+
+/* Takes the node that dl_run_queue_next returned. */
+void dl_run_queue_take_next_locked(struct dl_run_queue *queue, const struct dl_run_node *next);
+
+/* A running node is the first ready one again, and ready since it was before. */
+void dl_run_queue_put_back_locked(struct dl_run_queue *queue, struct dl_run_node *node);
 
 /* Whether take would return a node. */
 bool dl_run_queue_has_work(const struct dl_run_queue *queue, int64_t now_ns);

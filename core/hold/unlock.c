@@ -3,7 +3,6 @@
 #include "hold/handoff.h"
 #include "hold/held.h"
 #include "hold/operation.h"
-#include "hold/release_fsm.h"
 #include "hold/renew_schedule.h"
 #include "sys/error.h"
 
@@ -26,26 +25,31 @@ static void release_send(struct dlock *lock, struct dl_release_fsm *release,
     }
 }
 
-/* Sends the release by token, and repeats it until deadline_ns. again: after an earlier unlock. A
- * lease that is gone was kept only by an unlock that may have been executed (C22). */
-static enum dlock_status unlock_exchange(struct dlock *lock, int64_t deadline_ns, bool again,
-                                         struct dlock_error *err)
+/* A lease that is gone was kept only by an unlock that may have been executed (C22). */
+static void release_begin(struct dl_unlock *unlock)
 {
-    struct dl_release_fsm release;
+    struct dlock *lock = unlock->lock;
     bool keeps = lock->claim->keep_until_ns > dl_client_now(lock->client);
 
-    dl_release_fsm_start(&release, deadline_ns, lock->claim->lease_session != NULL,
-                         again && (!keeps || lock->may_be_kept));
-    release.tethered = !keeps && dl_client_has(lock->client, DLOCK_CAP_TETHERED);
-    while (release.step != DL_RELEASE_DONE) {
-        if (release.step == DL_RELEASE_SEND) {
-            release_send(lock, &release, err);
+    dl_release_fsm_start(&unlock->release, unlock->deadline_ns, lock->claim->lease_session != NULL,
+                         unlock->again && (!keeps || lock->may_be_kept));
+    unlock->release.tethered = !keeps && dl_client_has(lock->client, DLOCK_CAP_TETHERED);
+}
+
+/* Sends the release by token, and repeats it until the deadline. */
+static enum dlock_status unlock_exchange(struct dl_unlock *unlock)
+{
+    struct dl_release_fsm *release = &unlock->release;
+
+    while (release->step != DL_RELEASE_DONE) {
+        if (release->step == DL_RELEASE_SEND) {
+            release_send(unlock->lock, release, unlock->err);
         } else {
             dl_clock_pause(DL_RELEASE_PAUSE_NS);
-            dl_release_fsm_paused(&release, dl_client_now(lock->client));
+            dl_release_fsm_paused(release, dl_client_now(unlock->lock->client));
         }
     }
-    return release.result;
+    return release->result;
 }
 
 static bool phase_ends(const struct dlock *lock)
@@ -77,15 +81,6 @@ static void await_renewer_locked(struct dlock *lock, int64_t *now_ns)
     *now_ns = dl_client_now(lock->client);
 }
 
-/* The rest of the work when the claim has ended. */
-enum ending {
-    ENDING_NOTHING,   /* no work: the status is known */
-    ENDING_RELEASE,   /* release the lease in the store */
-    ENDING_LOST,      /* none: the loss is acknowledged */
-    ENDING_GIVE_BACK, /* the same, and give back a lease that the store may keep */
-    ENDING_HANDED     /* another handle has the lease; clean up its old claim */
-};
-
 /* Counts a loss that nobody has found before. */
 static void run_out_count_locked(struct dlock *lock, int64_t now_ns)
 {
@@ -106,19 +101,19 @@ static void loss_acknowledge_locked(struct dlock *lock, int64_t now_ns)
 }
 
 /* Counts the end of a claim. */
-static void ended_count_locked(struct dlock *lock, enum ending ending, bool again,
+static void ended_count_locked(struct dlock *lock, enum dl_unlock_ending ending, bool again,
                                enum dlock_status status)
 {
     dl_stats_outcome_locked(lock->name->stats->unlocks, (int)status);
-    DL_PROBE(unlock, lock, status, ending == ENDING_HANDED);
-    if (ending == ENDING_RELEASE && status == DLOCK_LOST && !again) /* nobody knew before */
+    DL_PROBE(unlock, lock, status, ending == DL_UNLOCK_HANDED);
+    if (ending == DL_UNLOCK_RELEASE && status == DLOCK_LOST && !again) /* nobody knew before */
         dl_held_lost_locked(lock, dl_held_reason_gone(lock), dl_client_now(lock->client));
 }
 
 /* Ends the claim. The handle is then in the phase RELEASING, except after NOTHING. *now_ns: the
  * time after the waits. */
-static enum ending unlock_begin_locked(struct dlock *lock, bool whole, int64_t *now_ns,
-                                       enum dlock_status *status, struct dlock_error *err)
+static enum dl_unlock_ending unlock_begin_locked(struct dlock *lock, bool whole, int64_t *now_ns,
+                                                 enum dlock_status *status, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_state state;
@@ -130,11 +125,11 @@ static enum ending unlock_begin_locked(struct dlock *lock, bool whole, int64_t *
     else if (lock->phase == DL_PHASE_ACQUIRING) /* also if it began while this call waited */
         *status = dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
     if (*status != DLOCK_OK)
-        return ENDING_NOTHING;
+        return DL_UNLOCK_NOTHING;
     state = dl_lease_state(&lock->lease, *now_ns);
     if (state == DLOCK_STATE_FREE && !lock->repeatable) {
         *status = dl_error(err, DLOCK_NOT_HELD, "the handle does not hold the lock");
-        return ENDING_NOTHING;
+        return DL_UNLOCK_NOTHING;
     }
     if (state == DLOCK_STATE_LOST)
         *status = dl_error(err, DLOCK_LOST, "the lock was lost");
@@ -142,14 +137,14 @@ static enum ending unlock_begin_locked(struct dlock *lock, bool whole, int64_t *
         lock->depth = 0;
     if (lock->depth > 0) {
         lock->depth--;
-        return ENDING_NOTHING;
+        return DL_UNLOCK_NOTHING;
     }
     lock->phase = DL_PHASE_RELEASING;
     if (state == DLOCK_STATE_FREE)
-        return ENDING_RELEASE;
+        return DL_UNLOCK_RELEASE;
     lock->may_be_kept = false;
     if (dl_handoff_locked(lock, *now_ns))
-        return ENDING_HANDED;
+        return DL_UNLOCK_HANDED;
     if (state != DLOCK_STATE_LOST && lock->keep_ms > 0)
         lock->claim->keep_until_ns = lock->since_ns + lock->keep_ms * DL_NS_PER_MS;
     dl_held_end_locked(lock, *now_ns);
@@ -157,45 +152,91 @@ static enum ending unlock_begin_locked(struct dlock *lock, bool whole, int64_t *
         loss_acknowledge_locked(lock, *now_ns);
     await_renewer_locked(lock, now_ns); /* C14: the renewal ends before the release begins */
     if (dl_renew_schedule_take_give_back_locked(lock))
-        return ENDING_GIVE_BACK;
-    return state == DLOCK_STATE_LOST ? ENDING_LOST : ENDING_RELEASE;
+        return DL_UNLOCK_GIVE_BACK;
+    return state == DLOCK_STATE_LOST ? DL_UNLOCK_LOST : DL_UNLOCK_RELEASE;
+}
+
+bool dl_unlock_waits_locked(const struct dlock *lock)
+{
+    return phase_ends(lock) || lock->renewer_busy;
+}
+
+void dl_unlock_begin_locked(struct dl_unlock *unlock, struct dlock *lock, bool whole,
+                            int64_t until_ns, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+    int64_t now_ns = dl_client_now(client);
+
+    *unlock = (struct dl_unlock){.lock = lock, .err = err, .asks = until_ns > now_ns};
+    unlock->deadline_ns =
+        dl_earlier(until_ns, dl_clock_after_ms(now_ns, dl_handle_op_timeout_ms(lock)));
+    unlock->ending = unlock_begin_locked(lock, whole, &now_ns, &unlock->status, err);
+    unlock->again = lock->repeatable;
+    if (unlock->deadline_ns < now_ns + DL_GRACE_NS) /* the wait for a renewal took the time */
+        unlock->deadline_ns = now_ns + DL_GRACE_NS;
+    if (unlock->ending == DL_UNLOCK_RELEASE && unlock->asks)
+        release_begin(unlock);
+}
+
+bool dl_unlock_is_release(const struct dl_unlock *unlock)
+{
+    return unlock->ending == DL_UNLOCK_RELEASE && unlock->asks &&
+           unlock->lock->claim->lease_session == NULL;
+}
+
+void dl_unlock_released(struct dl_unlock *unlock)
+{
+    struct dlock *lock = unlock->lock;
+
+    dl_claim_forget(lock->client, lock->claim);
+    dl_claim_lease_session_put(lock->client, lock->claim, unlock->status);
+}
+
+void dl_unlock_rest(struct dl_unlock *unlock)
+{
+    struct dl_claim *claim = unlock->lock->claim;
+
+    if (unlock->ending == DL_UNLOCK_RELEASE && unlock->asks)
+        unlock->status = unlock_exchange(unlock);
+    else if (unlock->ending == DL_UNLOCK_RELEASE)
+        unlock->status = dl_error(unlock->err, DLOCK_UNAVAILABLE, "the store was not asked");
+    else if (!unlock->asks)
+        claim->enqueued = false; /* the queue entry ends by itself */
+    else if (unlock->ending == DL_UNLOCK_GIVE_BACK ||
+             (unlock->ending == DL_UNLOCK_HANDED && claim->enqueued))
+        dl_claim_give_back(unlock->lock->client, claim, DL_USE_HOLDER, unlock->deadline_ns);
+    dl_unlock_released(unlock);
+}
+
+enum dlock_status dl_unlock_end_locked(struct dl_unlock *unlock)
+{
+    struct dlock *lock = unlock->lock;
+    enum dlock_status status = unlock->status;
+
+    if (unlock->ending == DL_UNLOCK_NOTHING)
+        return status;
+    lock->may_be_kept |= status == DLOCK_UNKNOWN;
+    lock->repeatable = status != DLOCK_OK && status != DLOCK_LOST &&
+                       !dl_client_has(lock->client, DLOCK_CAP_SESSION);
+    ended_count_locked(lock, unlock->ending, unlock->again, status);
+    dl_held_uncount_locked(lock);
+    dl_held_idle_locked(lock);
+    return status;
 }
 
 static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t until_ns,
                                         struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
-    int64_t now_ns = dl_client_now(client);
-    int64_t deadline_ns =
-        dl_earlier(until_ns, dl_clock_after_ms(now_ns, dl_handle_op_timeout_ms(lock)));
-    bool asks = until_ns > now_ns;
-    enum dlock_status status;
-    enum ending ending = unlock_begin_locked(lock, whole, &now_ns, &status, err);
-    bool again = lock->repeatable;
+    struct dl_unlock unlock;
 
-    if (ending == ENDING_NOTHING)
-        return status;
-    if (deadline_ns < now_ns + DL_GRACE_NS) /* the wait for a renewal took the time */
-        deadline_ns = now_ns + DL_GRACE_NS;
+    dl_unlock_begin_locked(&unlock, lock, whole, until_ns, err);
+    if (unlock.ending == DL_UNLOCK_NOTHING)
+        return unlock.status;
     (void)pthread_mutex_unlock(&client->mutex);
-    if (ending == ENDING_RELEASE && asks)
-        status = unlock_exchange(lock, deadline_ns, again, err);
-    else if (ending == ENDING_RELEASE)
-        status = dl_error(err, DLOCK_UNAVAILABLE, "the store was not asked");
-    else if (!asks)
-        lock->claim->enqueued = false; /* the queue entry ends by itself */
-    else if (ending == ENDING_GIVE_BACK || (ending == ENDING_HANDED && lock->claim->enqueued))
-        dl_claim_give_back(client, lock->claim, DL_USE_HOLDER, deadline_ns);
-    dl_claim_forget(client, lock->claim);
-    dl_claim_lease_session_put(client, lock->claim, status);
+    dl_unlock_rest(&unlock);
     (void)pthread_mutex_lock(&client->mutex);
-    lock->may_be_kept |= status == DLOCK_UNKNOWN;
-    lock->repeatable =
-        status != DLOCK_OK && status != DLOCK_LOST && !dl_client_has(client, DLOCK_CAP_SESSION);
-    ended_count_locked(lock, ending, again, status);
-    dl_held_uncount_locked(lock);
-    dl_held_idle_locked(lock);
-    return status;
+    return dl_unlock_end_locked(&unlock);
 }
 
 enum dlock_status dl_unlock_whole_locked(struct dlock *lock, int64_t until_ns,

@@ -134,6 +134,17 @@ static enum dlock_status entry_check(const struct dl_plugin *plugin,
     return DLOCK_BUSY;
 }
 
+static enum dlock_status tried_check(const struct dl_plugin *plugin, const char *slot,
+                                     uint32_t caps, const struct dlock_request *req,
+                                     enum dlock_status status, struct dlock_grant *grant,
+                                     struct dlock_error *err)
+{
+    status = status_check(plugin, slot, MAY(OK) | MAY(BUSY) | MAY_FAIL, status, err);
+    if (status == DLOCK_BUSY)
+        return entry_check(plugin, req, grant, err);
+    return status == DLOCK_OK ? grant_check(plugin, slot, caps, req, grant, err) : status;
+}
+
 enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self, uint32_t caps,
                                       const struct dlock_request *req, struct dlock_grant *grant,
                                       struct dlock_error *err)
@@ -142,11 +153,8 @@ enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self
 
     grant_reset(grant);
     dl_error_reset(err);
-    status = status_check(plugin, "trylock", MAY(OK) | MAY(BUSY) | MAY_FAIL,
-                          dl_slot_trylock(plugin, self, req, grant, err), err);
-    if (status == DLOCK_BUSY)
-        return entry_check(plugin, req, grant, err);
-    return status == DLOCK_OK ? grant_check(plugin, "trylock", caps, req, grant, err) : status;
+    status = dl_slot_trylock(plugin, self, req, grant, err);
+    return tried_check(plugin, "trylock", caps, req, status, grant, err);
 }
 
 enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, uint32_t caps,
@@ -238,6 +246,61 @@ enum dlock_status dl_dispatch_unlock(const struct dl_plugin *plugin, void *self,
     dl_error_reset(err);
     return status_check(plugin, "unlock", MAY(OK) | MAY(LOST) | MAY_FAIL,
                         dl_slot_unlock(plugin, self, req, err), err);
+}
+
+static void batch_reset(struct dlock_batch_op *const *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        ops[i]->struct_size = sizeof *ops[i];
+        ops[i]->status = DLOCK_INTERNAL;
+        grant_reset(&ops[i]->grant);
+        dl_error_reset(ops[i]->err);
+    }
+}
+
+/* The failure of the whole call is that of each element. */
+static void batch_fail(struct dlock_batch_op *const *ops, size_t n, enum dlock_status status,
+                       const struct dlock_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        ops[i]->status = dl_error(ops[i]->err, status, "%s", err->message);
+        ops[i]->err->code = err->code;
+        memcpy(ops[i]->err->origin, err->origin, sizeof err->origin);
+    }
+}
+
+void dl_dispatch_trylock_batch(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                               struct dlock_batch_op *const *ops, size_t n)
+{
+    static const char slot[] = "trylock_batch";
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    enum dlock_status whole;
+
+    batch_reset(ops, n);
+    whole = status_check(plugin, slot, MAY(OK) | MAY_FAIL,
+                         dl_slot_trylock_batch(plugin, self, ops, n, &err), &err);
+    if (whole != DLOCK_OK)
+        batch_fail(ops, n, whole, &err);
+    for (size_t i = 0; i < n; i++)
+        ops[i]->status = tried_check(plugin, slot, caps, ops[i]->req, ops[i]->status,
+                                     &ops[i]->grant, ops[i]->err);
+}
+
+void dl_dispatch_unlock_batch(const struct dl_plugin *plugin, void *self,
+                              struct dlock_batch_op *const *ops, size_t n)
+{
+    static const char slot[] = "unlock_batch";
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    enum dlock_status whole;
+
+    batch_reset(ops, n);
+    whole = status_check(plugin, slot, MAY(OK) | MAY_FAIL,
+                         dl_slot_unlock_batch(plugin, self, ops, n, &err), &err);
+    if (whole != DLOCK_OK)
+        batch_fail(ops, n, whole, &err);
+    for (size_t i = 0; i < n; i++)
+        ops[i]->status =
+            status_check(plugin, slot, MAY(OK) | MAY(LOST) | MAY_FAIL, ops[i]->status, ops[i]->err);
 }
 
 void dl_dispatch_forget(const struct dl_plugin *plugin, void *self, const struct dlock_request *req)

@@ -52,6 +52,16 @@ void dl_dispatch_renew(const struct dl_plugin *plugin, void *self,
 enum dlock_status dl_dispatch_unlock(const struct dl_plugin *plugin, void *self,
                                      const struct dlock_request *req, struct dlock_error *err);
 
+/*
+ * Many trylocks, or many unlocks, by one call of the slot, which has to be there. The elements have
+ * req and err; afterwards each has a status, and its err a text as after the single call. A failure
+ * of the whole call is the failure of each element.
+ */
+void dl_dispatch_trylock_batch(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                               struct dlock_batch_op *const *ops, size_t n);
+void dl_dispatch_unlock_batch(const struct dl_plugin *plugin, void *self,
+                              struct dlock_batch_op *const *ops, size_t n);
+
 /* Does nothing if the plugin has no such slot. */
 void dl_dispatch_forget(const struct dl_plugin *plugin, void *self,
                         const struct dlock_request *req);

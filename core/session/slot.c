@@ -235,6 +235,55 @@ enum dlock_status dl_slot_unlock(const struct dl_plugin *plugin, void *self,
     return status;
 }
 
+/* A line for each element, all with the time of the call. */
+static void batch_trace(const struct dl_trace *call, struct dlock_batch_op *const *ops, size_t n,
+                        bool grants)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct dl_trace trace;
+
+        dl_trace_begin(&trace, call->plugin, call->slot, call->session);
+        trace.begin_ns = call->begin_ns;
+        dl_trace_add(&trace, "%zu/%zu", i + 1, n);
+        add_request(&trace, ops[i]->req);
+        if (grants)
+            add_grant(&trace, ops[i]->status, &ops[i]->grant);
+        dl_trace_end(&trace, ops[i]->status, ops[i]->err);
+    }
+}
+
+enum dlock_status dl_slot_trylock_batch(const struct dl_plugin *plugin, void *self,
+                                        struct dlock_batch_op *const *ops, size_t n,
+                                        struct dlock_error *err)
+{
+    struct dl_trace trace;
+    enum dlock_status status;
+
+    dl_trace_begin(&trace, plugin->name, "trylock_batch", self);
+    dl_trace_add(&trace, "%zu", n);
+    status = plugin->ops.trylock_batch(self, ops, n, err);
+    if (trace.fd >= 0 && status == DLOCK_OK)
+        batch_trace(&trace, ops, n, true);
+    dl_trace_end(&trace, status, err);
+    return status;
+}
+
+enum dlock_status dl_slot_unlock_batch(const struct dl_plugin *plugin, void *self,
+                                       struct dlock_batch_op *const *ops, size_t n,
+                                       struct dlock_error *err)
+{
+    struct dl_trace trace;
+    enum dlock_status status;
+
+    dl_trace_begin(&trace, plugin->name, "unlock_batch", self);
+    dl_trace_add(&trace, "%zu", n);
+    status = plugin->ops.unlock_batch(self, ops, n, err);
+    if (trace.fd >= 0 && status == DLOCK_OK)
+        batch_trace(&trace, ops, n, false);
+    dl_trace_end(&trace, status, err);
+    return status;
+}
+
 void dl_slot_forget(const struct dl_plugin *plugin, void *self, const struct dlock_request *req)
 {
     struct dl_trace trace;

@@ -39,6 +39,12 @@ enum dlock_status dl_slot_renew(const struct dl_plugin *plugin, void *self,
                                 struct dlock_error *err);
 enum dlock_status dl_slot_unlock(const struct dl_plugin *plugin, void *self,
                                  const struct dlock_request *req, struct dlock_error *err);
+enum dlock_status dl_slot_trylock_batch(const struct dl_plugin *plugin, void *self,
+                                        struct dlock_batch_op *const *ops, size_t n,
+                                        struct dlock_error *err);
+enum dlock_status dl_slot_unlock_batch(const struct dl_plugin *plugin, void *self,
+                                       struct dlock_batch_op *const *ops, size_t n,
+                                       struct dlock_error *err);
 void dl_slot_forget(const struct dl_plugin *plugin, void *self, const struct dlock_request *req);
 
 /* Not traced: it asks nobody, and comes with each operation. */

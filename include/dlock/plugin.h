@@ -35,7 +35,7 @@
  *         UNAVAILABLE, NO_QUORUM, AUTH, CONFIG, NO_STORE, PROTOCOL or INTERNAL, or whose `lock`
  *         returned TIMEOUT or CANCELED, and opens a new one. After UNAVAILABLE core also closes
  *         the idle sessions. UNAVAILABLE of `watch` is no such failure [WAT-1]. The status of each
- *         element of renew counts, too.
+ *         element of renew or of a batch counts, too.
  * [FAI-2] With DLOCK_CAP_CONCURRENT other calls run in that session, so that core keeps it until
  *         the client closes. The plugin drops the one connection that failed. The next call that
  *         needs one makes it inside its own deadline, set up and checked as by `open` [OPN-1].
@@ -75,6 +75,15 @@ struct dlock_lease_op {
     const struct dlock_request *req;
     struct dlock_grant
         grant; /* out: lease_ms, waiters; fence 0 or unchanged. Stays the last member */
+};
+
+/* One element of trylock_batch or unlock_batch. */
+struct dlock_batch_op {
+    uint32_t struct_size;
+    enum dlock_status status; /* out; core presets INTERNAL */
+    const struct dlock_request *req;
+    struct dlock_error *err;  /* of this element alone; as for the single call */
+    struct dlock_grant grant; /* out, of trylock_batch. Stays the last member */
 };
 
 /* An array in the plugin, and so the one structure that never grows.
@@ -384,6 +393,27 @@ struct dlock_backend_ops {
      */
     enum dlock_status (*wait_any)(void *self, uint32_t *waiters, size_t *count, int64_t deadline_ns,
                                   struct dlock_error *err);
+
+    /* ---- ABI 2.2 ends here. ---- */
+
+    /*
+     * trylock of n attempts in one exchange with the store, and unlock of n leases. NULL: core
+     * makes single calls. Never called with SESSION.
+     *
+     * [BAT-1] Each element is a call of its own: it gets the status, grant and text of the single
+     *         slot, and what happens to one changes no other. The call returns OK, or why nothing
+     *         could be tried at all: that is then the status of each element.
+     * [BAT-2] A batch that is cut in the middle: an element that was answered has its answer, one
+     *         that may have been sent is UNKNOWN, one that was certainly not is UNAVAILABLE.
+     * [BAT-3] The deadline of an element is that of its request. They differ by 40 ms at most, and
+     *         the call returns by the last one.
+     * [BAT-4] The order of execution is free. Elements may have the same name. With server_of all
+     *         elements had the same server when core asked.
+     */
+    enum dlock_status (*trylock_batch)(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                       struct dlock_error *err);
+    enum dlock_status (*unlock_batch)(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                      struct dlock_error *err);
 
     /* ---- ABI 2.3 ends here. Append below; never reorder, never reuse. ---- */
 };

@@ -20,6 +20,8 @@
      DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE | DLOCK_CAP_LIMIT | \
      DLOCK_CAP_KEEP | DLOCK_CAP_DATA)
 
+#define NOT_HELD "the name is not held by this token"
+
 static void info_fill(struct dlock_session_info *info, const struct memory_session *session)
 {
     info->caps = MEMORY_CAPS;
@@ -112,7 +114,40 @@ static enum dlock_status memory_unlock(void *self, const struct dlock_request *r
     (void)pthread_mutex_unlock(&session->store->mutex);
     memory_waiter_fini(req->attempt);
     if (!mine)
-        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
+        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_LOST, 0, NOT_HELD);
+    return DLOCK_OK;
+}
+
+/* Each element as if it came alone; one mutex, and so one exchange, for all. */
+static enum dlock_status memory_trylock_batch(void *self, struct dlock_batch_op *const *ops,
+                                              size_t n, struct dlock_error *err)
+{
+    struct memory_session *session = self;
+
+    (void)err;
+    (void)pthread_mutex_lock(&session->store->mutex);
+    for (size_t i = 0; i < n; i++)
+        ops[i]->status = memory_lease_try(session, ops[i]->req, &ops[i]->grant, ops[i]->err);
+    (void)pthread_mutex_unlock(&session->store->mutex);
+    return DLOCK_OK;
+}
+
+static enum dlock_status memory_unlock_batch(void *self, struct dlock_batch_op *const *ops,
+                                             size_t n, struct dlock_error *err)
+{
+    struct memory_session *session = self;
+
+    (void)err;
+    (void)pthread_mutex_lock(&session->store->mutex);
+    for (size_t i = 0; i < n; i++) {
+        ops[i]->status = memory_lease_end(session, ops[i]->req, false)
+                             ? DLOCK_OK
+                             : dlock_fail(ops[i]->err, MEMORY_ORIGIN, DLOCK_LOST, 0, NOT_HELD);
+        memory_watch_end(session, ops[i]->req);
+    }
+    (void)pthread_mutex_unlock(&session->store->mutex);
+    for (size_t i = 0; i < n; i++)
+        memory_waiter_fini(ops[i]->req->attempt);
     return DLOCK_OK;
 }
 
@@ -222,6 +257,8 @@ static const struct dlock_backend_ops memory_ops = {
     .probe = memory_probe,
     .list_waiters = memory_inspect_waiters,
     .wait_any = memory_watch_any,
+    .trylock_batch = memory_trylock_batch,
+    .unlock_batch = memory_unlock_batch,
 };
 
 static const char *const memory_schemes[] = {"memory", NULL};

@@ -69,4 +69,11 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err);
 
+/* For send.h and calls.h: gives the call a new number; and makes the status of an answer that is an
+ * error, which is freed. */
+void redis_call_number(struct redis_pool *pool, struct redis_call *call);
+enum dlock_status redis_call_error_take(const struct redis_pool *pool, struct redis_call *call,
+                                        enum dlock_status status, redisReply **reply,
+                                        struct dlock_error *err);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "pipeline.h"
 #include "lib/time.h"
+#include "pipeline_list.h"
 
 #include "lib/deadline_cond.h"
 
@@ -15,8 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OUT_FIRST 4096
-
 /* redis_exchange.state: what the owner of a request does. */
 enum { WAITS, SLEEPS, LEADS, DONE };
 
@@ -26,6 +25,18 @@ struct wakes {
     _Atomic uint32_t *words[64];
     size_t count;
 };
+
+/* The requests of one thread, which were sent together: the last one is answered last, and the
+ * thread waits for that one. */
+struct group {
+    struct redis_exchange *first;
+    size_t n;
+};
+
+static struct redis_exchange *last_of(const struct group *group)
+{
+    return &group->first[group->n - 1];
+}
 
 static int64_t now(const struct redis_pipeline *pipeline)
 {
@@ -67,88 +78,12 @@ static void tell(struct redis_exchange *exchange, uint32_t state, struct wakes *
     wakes->words[wakes->count++] = word;
 }
 
-/* ---- the list of requests; all with the mutex held ---- */
-
-static void list_add(struct redis_pipeline *pipeline, struct redis_exchange *exchange)
+/* The last one first: only requests of other threads may come after it. */
+static void group_give_up(struct redis_pipeline *pipeline, const struct group *group)
 {
-    if (pipeline->last != NULL)
-        pipeline->last->next = exchange;
-    else
-        pipeline->first = exchange;
-    pipeline->last = exchange;
-}
-
-static struct redis_exchange *list_pop(struct redis_pipeline *pipeline)
-{
-    struct redis_exchange *exchange = pipeline->first;
-
-    pipeline->first = exchange->next;
-    if (pipeline->first == NULL)
-        pipeline->last = NULL;
-    return exchange;
-}
-
-static size_t answer_max(const struct redis_exchange *exchange)
-{
-    return exchange->skip > 0 && exchange->skip_max > exchange->reply_max ? exchange->skip_max
-                                                                          : exchange->reply_max;
-}
-
-/* The answer to `next` comes after the answer to `gone`, which may be as long as `gone` allows. */
-static void skip_more(struct redis_exchange *next, const struct redis_exchange *gone,
-                      unsigned answers)
-{
-    size_t longest = answer_max(gone);
-
-    if (next->skip == 0 || next->skip_max < longest)
-        next->skip_max = longest;
-    next->skip += answers;
-}
-
-static void list_cut(struct redis_pipeline *pipeline, struct redis_exchange *exchange)
-{
-    struct redis_exchange *before = NULL;
-
-    for (struct redis_exchange *at = pipeline->first; at != exchange; at = at->next)
-        before = at;
-    if (before != NULL)
-        before->next = exchange->next;
-    else
-        pipeline->first = exchange->next;
-    if (pipeline->last == exchange)
-        pipeline->last = before;
-}
-
-/* Removes a request of which no byte was sent. */
-static void out_cut(struct redis_pipeline *pipeline, const struct redis_exchange *exchange)
-{
-    size_t first = exchange->begins - (pipeline->asked - pipeline->out_len);
-    size_t after = first + exchange->len;
-
-    memmove(pipeline->out + first, pipeline->out + after, pipeline->out_len - after);
-    pipeline->out_len -= exchange->len;
-    pipeline->asked -= exchange->len;
-    for (struct redis_exchange *at = exchange->next; at != NULL; at = at->next)
-        at->begins -= exchange->len;
-}
-
-static void give_up(struct redis_pipeline *pipeline, struct redis_exchange *exchange)
-{
-    bool unsent = exchange->begins >= pipeline->bytes_sent;
-
-    list_cut(pipeline, exchange);
-    if (unsent) { /* nor were later requests sent */
-        out_cut(pipeline, exchange);
-        if (exchange->next != NULL && exchange->skip > exchange->before)
-            skip_more(exchange->next, exchange, exchange->skip - exchange->before);
-    } else {
-        atomic_store(&pipeline->dead, true);
-        if (exchange->next != NULL) /* its answer may still come, before the next one */
-            skip_more(exchange->next, exchange, exchange->skip + 1);
-    }
-    exchange->status = unsent ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN;
-    (void)snprintf(exchange->why, sizeof exchange->why,
-                   unsent ? "no time was left" : "no answer in time");
+    for (size_t i = group->n; i > 0; i--)
+        if (atomic_load(&group->first[i - 1].state) != DONE)
+            redis_pipeline_list_give_up(pipeline, &group->first[i - 1]);
 }
 
 /* The connection ends. status: of the first request. */
@@ -158,7 +93,7 @@ static void fail_all(struct redis_pipeline *pipeline, enum dlock_status status, 
     atomic_store(&pipeline->dead, true);
     pipeline->write_failed = true;
     while (pipeline->first != NULL) {
-        struct redis_exchange *exchange = list_pop(pipeline);
+        struct redis_exchange *exchange = redis_pipeline_list_pop(pipeline);
 
         exchange->status = exchange->begins < pipeline->bytes_sent ? status : DLOCK_UNAVAILABLE;
         (void)snprintf(exchange->why, sizeof exchange->why, "%s", why);
@@ -168,26 +103,6 @@ static void fail_all(struct redis_pipeline *pipeline, enum dlock_status status, 
 }
 
 /* ---- sending; with the mutex held ---- */
-
-static bool out_add(struct redis_pipeline *pipeline, const struct redis_exchange *exchange)
-{
-    size_t size = pipeline->out_size == 0 ? OUT_FIRST : pipeline->out_size;
-    char *longer = NULL;
-
-    while (size < pipeline->out_len + exchange->len)
-        size *= 2;
-    if (size != pipeline->out_size) {
-        longer = realloc(pipeline->out, size);
-        if (longer == NULL)
-            return false;
-        pipeline->out = longer;
-        pipeline->out_size = size;
-    }
-    memcpy(pipeline->out + pipeline->out_len, exchange->bytes, exchange->len);
-    pipeline->out_len += exchange->len;
-    pipeline->asked += exchange->len;
-    return true;
-}
 
 /* Sends what can be sent now. */
 static void flush(struct redis_pipeline *pipeline)
@@ -316,7 +231,7 @@ static void answer(struct redis_pipeline *pipeline, redisReply *reply, struct wa
         fail_all(pipeline, DLOCK_PROTOCOL, "an answer, but not to this request", wakes);
         return;
     }
-    (void)list_pop(pipeline);
+    (void)redis_pipeline_list_pop(pipeline);
     exchange->status = DLOCK_OK;
     if (pipeline->first == NULL && resp_reader_pending(&pipeline->connection.reader) &&
         !atomic_load(&pipeline->dead)) { /* they may be answers to requests that were given up */
@@ -347,7 +262,8 @@ static void take_in(struct redis_pipeline *pipeline, size_t len, struct wakes *w
     struct resp_reader *reader = &pipeline->connection.reader;
     redisReply *reply = NULL;
 
-    reader->reply_max = pipeline->first != NULL ? answer_max(pipeline->first) : RESP_REPLY_MAX;
+    reader->reply_max =
+        pipeline->first != NULL ? redis_pipeline_list_answer_max(pipeline->first) : RESP_REPLY_MAX;
     if (!resp_reader_feed(reader, pipeline->chunk, len)) {
         nonsense(pipeline, wakes);
         return;
@@ -369,9 +285,10 @@ static void pass_on(struct redis_pipeline *pipeline, struct wakes *wakes)
         tell(pipeline->last, LEADS, wakes);
 }
 
-/* True: `mine` is done, and the lead was passed on. */
-static bool lead_once(struct redis_pipeline *pipeline, struct redis_exchange *mine, bool busy)
+/* True: the group is done, and the lead was passed on. */
+static bool lead_once(struct redis_pipeline *pipeline, const struct group *group, bool busy)
 {
+    struct redis_exchange *mine = last_of(group);
     struct stream_step step;
     struct wakes wakes = {.count = 0};
     enum stream_result result = receive(pipeline, &step, busy, mine);
@@ -384,7 +301,7 @@ static bool lead_once(struct redis_pipeline *pipeline, struct redis_exchange *mi
         fail_all(pipeline, DLOCK_UNKNOWN, step.why, &wakes);
     over = atomic_load(&mine->state) == DONE;
     if (!over && now(pipeline) >= mine->deadline_ns) {
-        give_up(pipeline, mine);
+        group_give_up(pipeline, group);
         over = true;
     }
     if (over)
@@ -395,20 +312,21 @@ static bool lead_once(struct redis_pipeline *pipeline, struct redis_exchange *mi
 }
 
 /* Threads that just got answers may ask again: their requests are gathered and sent together. */
-static void lead(struct redis_pipeline *pipeline, struct redis_exchange *mine, bool at_once)
+static void lead(struct redis_pipeline *pipeline, const struct group *group, bool at_once)
 {
-    if (at_once && lead_once(pipeline, mine, false))
+    if (at_once && lead_once(pipeline, group, false))
         return;
     do
         (void)gather(pipeline);
-    while (!lead_once(pipeline, mine, true));
+    while (!lead_once(pipeline, group, true));
 }
 
 /* ---- asking ---- */
 
 /* DONE, also when the request was given up; or LEADS. */
-static uint32_t follow(struct redis_pipeline *pipeline, struct redis_exchange *mine)
+static uint32_t follow(struct redis_pipeline *pipeline, const struct group *group)
 {
+    struct redis_exchange *mine = last_of(group);
     uint32_t state = WAITS;
 
     (void)atomic_compare_exchange_strong(&mine->state, &state, SLEEPS);
@@ -425,7 +343,7 @@ static uint32_t follow(struct redis_pipeline *pipeline, struct redis_exchange *m
     (void)pthread_mutex_lock(&pipeline->mutex);
     state = atomic_load(&mine->state);
     if (state == SLEEPS) {
-        give_up(pipeline, mine);
+        group_give_up(pipeline, group);
         state = DONE;
     }
     (void)pthread_mutex_unlock(&pipeline->mutex);
@@ -441,49 +359,72 @@ static bool can_ask(struct redis_pipeline *pipeline)
     return !atomic_load(&pipeline->dead);
 }
 
+static void no_memory(const struct group *group)
+{
+    for (size_t i = 0; i < group->n; i++) {
+        group->first[i].status = DLOCK_NOMEM;
+        (void)snprintf(group->first[i].why, sizeof group->first[i].why, "no memory for a command");
+        atomic_store(&group->first[i].state, DONE);
+    }
+}
+
 /* With the mutex held. */
-static void ask(struct redis_pipeline *pipeline, struct redis_exchange *mine)
+static void ask(struct redis_pipeline *pipeline, const struct group *group)
 {
     static const uint64_t one = 1;
+    size_t len = 0;
 
-    mine->next = NULL;
-    mine->skip = mine->before;
-    mine->skip_max = 0;
-    mine->begins = pipeline->asked;
-    atomic_init(&mine->state, WAITS);
-    if (!out_add(pipeline, mine)) {
-        mine->status = DLOCK_NOMEM;
-        (void)snprintf(mine->why, sizeof mine->why, "no memory for a command");
-        atomic_store(&mine->state, DONE);
+    for (size_t i = 0; i < group->n; i++)
+        len += group->first[i].len;
+    if (!redis_pipeline_list_reserve(pipeline, len)) {
+        no_memory(group);
         return;
     }
-    list_add(pipeline, mine);
+    for (size_t i = 0; i < group->n; i++) {
+        struct redis_exchange *mine = &group->first[i];
+
+        mine->next = NULL;
+        mine->skip = mine->before;
+        mine->skip_max = 0;
+        mine->begins = pipeline->asked;
+        atomic_init(&mine->state, WAITS);
+        redis_pipeline_list_write(pipeline, mine);
+        redis_pipeline_list_add(pipeline, mine);
+    }
     if (pipeline->leader != REDIS_LEADER_AWAKE)
         flush(pipeline);
     if (pipeline->leader == REDIS_LEADER_ASLEEP && pipeline->out_len > 0)
         (void)!write(pipeline->wake_fd, &one, sizeof one);
 }
 
-bool redis_pipeline_exchange(struct redis_pipeline *pipeline, struct redis_exchange *mine)
+bool redis_pipeline_exchange_all(struct redis_pipeline *pipeline, struct redis_exchange *exchanges,
+                                 size_t n)
 {
+    const struct group group = {exchanges, n};
     uint32_t state = DONE;
     bool first = false;
 
-    mine->reply = NULL;
+    for (size_t i = 0; i < n; i++)
+        exchanges[i].reply = NULL;
     (void)pthread_mutex_lock(&pipeline->mutex);
     if (!can_ask(pipeline)) {
         (void)pthread_mutex_unlock(&pipeline->mutex);
         return false;
     }
-    ask(pipeline, mine);
-    state = atomic_load(&mine->state);
+    ask(pipeline, &group);
+    state = atomic_load(&last_of(&group)->state);
     first = state == WAITS && pipeline->leader == REDIS_LEADER_NONE;
     if (first)
         pipeline->leader = REDIS_LEADER_AWAKE;
     (void)pthread_mutex_unlock(&pipeline->mutex);
     if (!first && state != DONE)
-        state = follow(pipeline, mine);
+        state = follow(pipeline, &group);
     if (first || state == LEADS)
-        lead(pipeline, mine, first);
+        lead(pipeline, &group, first);
     return true;
+}
+
+bool redis_pipeline_exchange(struct redis_pipeline *pipeline, struct redis_exchange *mine)
+{
+    return redis_pipeline_exchange_all(pipeline, mine, 1);
 }

@@ -24,7 +24,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A request, on the stack of its thread. */
+/* A request, in the memory of its thread. */
 struct redis_exchange {
     const char *bytes;
     size_t len, reply_max;
@@ -88,5 +88,10 @@ void redis_pipeline_after_fork(struct redis_pipeline *pipeline);
  * because the connection is dead, perhaps only since now: another connection may work.
  */
 bool redis_pipeline_exchange(struct redis_pipeline *pipeline, struct redis_exchange *exchange);
+
+/* The same for n requests, which leave together; all have the same deadline. Each has its own
+ * outcome: after a cut, some may be OK, the next ones UNKNOWN, and the last ones UNAVAILABLE. */
+bool redis_pipeline_exchange_all(struct redis_pipeline *pipeline, struct redis_exchange *exchanges,
+                                 size_t n);
 
 #endif

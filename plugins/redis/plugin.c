@@ -10,6 +10,7 @@
 #include "config.h"
 #include "inspect.h"
 #include "lease.h"
+#include "lease_batch.h"
 #include "list.h"
 #include "list_waiters.h"
 #include "net/tls.h"
@@ -307,6 +308,8 @@ static const struct dlock_backend_ops redis_ops = {
     .list_waiters = redis_list_waiters,
     .server_of = redis_route_server_of,
     .wait_any = redis_wait_any,
+    .trylock_batch = redis_lease_batch_trylock,
+    .unlock_batch = redis_lease_batch_unlock,
 };
 
 static const char *const redis_schemes[] = {

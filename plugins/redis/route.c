@@ -81,6 +81,68 @@ enum dlock_status redis_route_run(struct redis_session *session, const struct re
     return shard == NULL ? nobody(session, slot, err) : status;
 }
 
+/* Whether the call ended where its name is; else it has to follow. */
+static bool is_at_home(const struct redis_call *call)
+{
+    return call->redirect.kind == REDIS_REDIRECT_NONE;
+}
+
+/* The calls that go to this server, which *which lists, in one write. */
+static void shard_run_all(struct redis_session *session, struct redis_shard *shard,
+                          struct redis_call *const *calls, struct redis_call_end *ends,
+                          const size_t *which, size_t n, int64_t deadline_ns)
+{
+    struct redis_call *some[REDIS_CALLS_MOST];
+    struct redis_call_end some_ends[REDIS_CALLS_MOST];
+    enum dlock_status worst = DLOCK_OK;
+
+    for (size_t i = 0; i < n; i++) {
+        some[i] = calls[which[i]];
+        some_ends[i].err = ends[which[i]].err;
+    }
+    redis_calls_run(&shard->pool, some, some_ends, n, deadline_ns);
+    for (size_t i = 0; i < n; i++) {
+        ends[which[i]] = some_ends[i];
+        if (some_ends[i].status == DLOCK_UNAVAILABLE || some_ends[i].status == DLOCK_UNKNOWN)
+            worst = some_ends[i].status;
+    }
+    outcome_note(session->cluster, shard, worst);
+}
+
+void redis_route_run_all(struct redis_session *session, struct resp_keys *const *keys,
+                         struct redis_call *const *calls, struct redis_call_end *ends, size_t n,
+                         int64_t deadline_ns)
+{
+    struct redis_cluster *cluster = session->cluster;
+    struct redis_shard *home = NULL;
+    size_t which[REDIS_CALLS_MOST], there = 0;
+    bool together[REDIS_CALLS_MOST] = {false};
+
+    if (cluster == NULL) {
+        redis_calls_run(&session->pool, calls, ends, n, deadline_ns);
+        return;
+    }
+    redis_cluster_refresh(cluster, deadline_ns);
+    home = redis_cluster_shard(cluster, redis_slot(keys[0]->bytes[0], keys[0]->lens[0]));
+    for (size_t i = 0; i < n && home != NULL; i++) {
+        unsigned slot = redis_slot(keys[i]->bytes[0], keys[i]->lens[0]);
+        struct redis_shard *shard = redis_cluster_shard(cluster, slot);
+
+        calls[i]->slot = (int)slot;
+        together[i] = shard == home;
+        if (together[i])
+            which[there++] = i;
+        redis_cluster_put(cluster, shard);
+    }
+    if (there > 0)
+        shard_run_all(session, home, calls, ends, which, there, deadline_ns);
+    redis_cluster_put(cluster, home);
+    for (size_t i = 0; i < n; i++)
+        if (!together[i] || !is_at_home(calls[i]))
+            ends[i].status = redis_route_run(session, keys[i], calls[i], deadline_ns,
+                                             &ends[i].reply, ends[i].err);
+}
+
 uint32_t redis_route_server_of(void *self, const unsigned char *name, uint32_t name_len)
 {
     const struct redis_session *session = self;

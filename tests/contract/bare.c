@@ -37,6 +37,8 @@ __attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(v
     bare_ops.probe = NULL;
     bare_ops.list_waiters = NULL;
     bare_ops.wait_any = NULL;
+    bare_ops.trylock_batch = NULL;
+    bare_ops.unlock_batch = NULL;
     bare_plugin = *dlock_plugin_memory();
     bare_plugin.name = "bare";
     bare_plugin.schemes = bare_schemes;

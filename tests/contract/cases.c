@@ -276,6 +276,9 @@ static const struct dlt_case cases[] = {
          "A loop and threads of two clients add under one lock; no addition is lost."),
     CASE(async_many, "C19", 0, 0, 120,
          "Of 120 operations on 60 names each has one DONE; some are cancelled."),
+    CASE(async_together, "C19 BAT-1", 0, 0, 120,
+         "12 operations on 12 names at once: each has its own outcome, also of those that are "
+         "held."),
     CASE(async_open, "C19", 0, 0, 0,
          "dlock_client_open_start: one OPENED; operations may begin before; close waits for it."),
     CASE(misuse_of_a_handle, "C7 C15", 0, 0, 0,

@@ -283,6 +283,7 @@ void dlt_case_async_free_and_close(struct dlt_run *run);
 void dlt_case_async_fork(struct dlt_run *run);
 void dlt_case_async_excludes(struct dlt_run *run);
 void dlt_case_async_many(struct dlt_run *run);
+void dlt_case_async_together(struct dlt_run *run);
 void dlt_case_async_open(struct dlt_run *run);
 
 /* case_wait.c */

@@ -267,6 +267,8 @@ static const struct dlock_backend_ops hooked_ops = {
     .break_lock = hooked_break,
     .probe = hooked_probe,
     .wait_any = hooked_wait_any,
+    .trylock_batch = hooked_trylock_batch,
+    .unlock_batch = hooked_unlock_batch,
 };
 
 /* One descriptor for each set of capabilities that somebody did without. */

@@ -67,7 +67,7 @@ struct hooked_call {
     int dead;
 };
 
-/* req: NULL where the slot has none; ops: elements of a renewal. */
+/* req: NULL where the slot has none; ops: elements of a renewal or batch. */
 struct hooked_call hooked_call_enter(struct hooked_session *session, enum memory_slot slot,
                                      const struct dlock_request *req, size_t ops,
                                      int64_t deadline_ns);
@@ -86,6 +86,12 @@ enum dlock_status hooked_watch_deaf(const struct hooked_call *call, const struct
 /* Keeps a copy of the request for memory_hooks_deliver. */
 void hooked_late_add(struct hooked_session *session, enum memory_slot slot,
                      const struct dlock_request *req);
+
+/* The batch slots (memory_hooked_batch.c). */
+enum dlock_status hooked_trylock_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                       struct dlock_error *err);
+enum dlock_status hooked_unlock_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                      struct dlock_error *err);
 
 /* The hooks of a store, made on first use and kept for the life of the process. */
 struct memory_hooks *memory_hooks_of(const char *id);

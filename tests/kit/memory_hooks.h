@@ -29,6 +29,8 @@ enum memory_slot {
     MEMORY_BREAK,
     MEMORY_PROBE,
     MEMORY_WAIT_ANY,
+    MEMORY_TRYLOCK_BATCH, /* counted; each is a call of MEMORY_TRYLOCK, too, whose faults it has */
+    MEMORY_UNLOCK_BATCH,  /* the same, of MEMORY_UNLOCK */
     MEMORY_SLOTS
 };
 
@@ -41,6 +43,8 @@ enum memory_fault_kind {
     MEMORY_LATE_REQUEST,     /* UNKNOWN; executed at memory_hooks_deliver */
     MEMORY_SLOW,             /* executed ms after the call */
     MEMORY_REFUSE,           /* not executed; `status`, ms after the call */
+    MEMORY_CUT,              /* of a batch: the first element is answered, the second one executed
+                                without an answer, the others are not sent */
     MEMORY_DIE               /* not executed; `status` (0: UNAVAILABLE), and the session answers
                                 UNAVAILABLE to every call until memory_hooks_revive. Core replaces
                                 a session only where it is not CONCURRENT */
@@ -65,7 +69,7 @@ struct memory_seen {
     int64_t ttl_ms;
     int64_t deadline_ns;
     char label[256];
-    size_t ops; /* renew: the elements; the rest is of the first */
+    size_t ops; /* renew, batch: the elements; the rest is of the first. 0: a single call */
 };
 
 const struct dlock_plugin *dlock_plugin_memory(void);

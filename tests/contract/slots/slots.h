@@ -21,6 +21,10 @@ void dlt_slots_request_late(struct dlt_run *run);
 void dlt_slots_answer_dribbles(struct dlt_run *run);
 void dlt_slots_slow_network(struct dlt_run *run);
 
+/* slots_batch.c: many at once */
+void dlt_slots_batch_unanswered(struct dlt_run *run);
+void dlt_slots_batch_cut(struct dlt_run *run);
+
 /* slots_session.c: connections, and what is left in them */
 void dlt_slots_late_answer_is_nobodys(struct dlt_run *run);
 void dlt_slots_closed_while_idle(struct dlt_run *run);

@@ -36,14 +36,14 @@ dlt_add_redis_mutant(answers_the_wrong_thread
   "    exchange->next = pipeline->first;
     pipeline->first = exchange;
     if (pipeline->last == NULL)
-        pipeline->last = exchange;")
+        pipeline->last = exchange;" pipeline_list.c)
 dlt_add_redis_mutant(answers_the_next_of_who_gave_up
   C9_the_reader_gives_up_and_its_answer_is_nobodys
-  "exchange, exchange->skip + 1)" "exchange, exchange->skip)")
+  "exchange, exchange->skip + 1)" "exchange, exchange->skip)" pipeline_list.c)
 dlt_add_redis_mutant(asks_on_after_who_gave_up
   C9_the_last_gives_up_and_its_answer_is_nobodys
   "        atomic_store(&pipeline->dead, true);
-        if (exchange->next != NULL)" "        if (exchange->next != NULL)")
+        if (exchange->next != NULL)" "        if (exchange->next != NULL)" pipeline_list.c)
 dlt_add_redis_mutant(keeps_the_lead
   C9_the_reader_gives_up_and_its_answer_is_nobodys
   "tell(pipeline->last, LEADS, wakes)" "(void)wakes")
@@ -52,7 +52,8 @@ dlt_add_redis_mutant(forgets_the_rest
   "fds[0].events |= POLLOUT" "timeout.tv_sec = 10" pipeline.c test_redis_backlog.c)
 dlt_add_redis_mutant(forgets_how_long_an_answer_may_be
   C9_a_long_answer_that_is_given_up_is_nobodys
-  "size_t longest = answer_max(gone);" "size_t longest = 0 * answer_max(gone);")
+  "size_t longest = redis_pipeline_list_answer_max(gone);"
+  "size_t longest = 0 * redis_pipeline_list_answer_max(gone);" pipeline_list.c)
 dlt_add_redis_mutant(sends_after_the_deadline
   C8_a_question_without_time_is_not_sent
   "if (now(pool) >= exchange->deadline_ns)" "if (now(pool) < 0)" call.c)
@@ -115,12 +116,12 @@ dlt_add_guard_mutant(F5_believes_a_record_in_the_data F5_each_promotion_has_a_gu
   view.lua "if known ~= id then" "if not known then")
 dlt_add_guard_mutant(F4_judges_before_it_connects
   F4_also_where_the_server_got_a_replica_after_the_client_was_opened
-  call.c "if (call->ttl_ms > pool->config->restart_guard_ms)" "if (false)")
+  check.c "if (call->ttl_ms > pool->config->restart_guard_ms)" "if (false)")
 dlt_add_guard_mutant(F5_fewer_replicas_are_enough F5_a_term_of_fewer_replicas_is_none
   view.lua "if needed > before or lower then" "if lower then")
 dlt_add_guard_mutant(F6_the_script_does_not_look
   F3_F6_an_old_master_without_replicas_answers_nothing_after_D
-  call.c "guarded = pipeline->guard.on;" "guarded = false;")
+  send.c "guarded = pipeline->guard.on;" "guarded = false;")
 dlt_add_guard_mutant(F7_a_start_is_guarded_for_T_alone
   F7_a_master_that_was_started_grants_nothing_for_T_and_D
   guard.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = longest_ms;")
@@ -169,7 +170,7 @@ set_tests_properties(redis_cluster_mutants PROPERTIES TIMEOUT 600 LABELS "redis;
 
 # A release without a look that counts: test_redis_terms.
 dlt_guard_mutant(releases_without_a_look test_redis_terms
-  call.c "if (redis_view_expired(&pipeline->guard, now_ns))" "if (false)")
+  send.c "if (redis_view_expired(&pipeline->guard, now_ns))" "if (false)")
 add_test(NAME redis_terms_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh ${PROJECT_SOURCE_DIR} terms
   $<TARGET_FILE:redis_mutant_releases_without_a_look>=a_release_after_a_long_time_passes_the_name_on)
 set_tests_properties(redis_terms_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")

@@ -298,6 +298,116 @@ static void slot_forget(void *self, const struct dlock_request *req)
         session->req = NULL;
 }
 
+/* ---- many at once ---- */
+
+/* Sends the questions in messages of some of them, as a connection carries them: what comes after a
+ * message without an answer is not sent. Each has a status of its own. */
+static enum dlock_status batch_exchange(struct sim_session *session,
+                                        struct dlock_batch_op *const *ops, size_t n,
+                                        enum sim_verb verb, struct sim_answer *answers)
+{
+    struct sim_ask asks[SIM_ASKS_MOST];
+    enum dlock_status worst = DLOCK_OK;
+    size_t some;
+
+    for (size_t done = 0; done < n; done += some) {
+        some =
+            (size_t)sim_between(1, n - done < SIM_ASKS_MOST ? (int64_t)(n - done) : SIM_ASKS_MOST);
+        for (size_t i = 0; i < some; i++)
+            sim_ask_make(&asks[i], verb, session, ops[done + i]->req);
+        if (worst == DLOCK_OK)
+            worst = sim_net_exchange(session, asks, some, answers + done,
+                                     ops[done]->req->deadline_ns, NULL);
+        else
+            worst = DLOCK_UNAVAILABLE;
+        for (size_t i = 0; i < some; i++)
+            ops[done + i]->status = worst;
+    }
+    return worst;
+}
+
+/* An element is answered: *grant, if there is one. */
+static void batch_tried(struct dlock_batch_op *op, const struct sim_answer *answer, int64_t sent_ns)
+{
+    struct sim_waiter *waiter = op->req->attempt;
+
+    if (op->status == DLOCK_OK || op->status == DLOCK_UNKNOWN)
+        waiter->doubtful = op->status == DLOCK_UNKNOWN;
+    if (op->status != DLOCK_OK)
+        return;
+    op->status = answer->status;
+    op->grant = answer->grant;
+    place_note(op->req, answer, sent_ns);
+}
+
+static void batch_fail(const struct dlock_batch_op *op)
+{
+    if (op->status != DLOCK_OK && op->status != DLOCK_BUSY)
+        (void)dlock_fail(op->err, "sim", op->status, 0, "the simulation says %s",
+                         dlock_status_name((int)op->status));
+}
+
+static enum dlock_status slot_trylock_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                            struct dlock_error *err)
+{
+    struct sim_session *session = self;
+    int64_t sent_ns = sim_host_now(sim_self_host());
+    struct sim_answer answers[SIM_BATCH_MOST];
+    enum dlock_status worst;
+
+    if (n > SIM_BATCH_MOST) {
+        sim_set_misuse("trylock_batch: too many at once");
+        return DLOCK_INTERNAL;
+    }
+    sim_slot_enter(session, NULL);
+    sim_fresh_check(session);
+    for (size_t i = 0; i < n; i++) {
+        struct sim_waiter *waiter = ops[i]->req->attempt;
+
+        sim_waiter_list(ops[i]->req);
+        waiter->poked = waiter->news = false;
+        if ((ops[i]->req->flags & DLOCK_REQ_ENQUEUE) != 0)
+            waiter->enqueued = true;
+    }
+    worst = batch_exchange(session, ops, n, SIM_TRY, answers);
+    for (size_t i = 0; i < n; i++) {
+        batch_tried(ops[i], &answers[i], sent_ns);
+        batch_fail(ops[i]);
+    }
+    (void)sim_slot_leave(session, worst, err);
+    return DLOCK_OK;
+}
+
+static enum dlock_status slot_unlock_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                           struct dlock_error *err)
+{
+    struct sim_session *session = self;
+    struct sim_answer answers[SIM_BATCH_MOST];
+    enum dlock_status worst;
+
+    for (size_t i = 0; i < n; i++) {
+        sim_waiter_unlist(ops[i]->req);
+        ops[i]->status = DLOCK_OK;
+    }
+    if (sim_self_process()->dead)
+        return DLOCK_OK; /* nobody hears of it: the sooner it is wound up the better */
+    if (n > SIM_BATCH_MOST) {
+        sim_set_misuse("unlock_batch: too many at once");
+        return DLOCK_INTERNAL;
+    }
+    sim_slot_enter(session, NULL);
+    worst = batch_exchange(session, ops, n, SIM_UNLOCK, answers);
+    for (size_t i = 0; i < n; i++) {
+        if (ops[i]->status == DLOCK_OK)
+            ops[i]->status = answers[i].status;
+        if (sim_is_tethered() && ops[i]->status != DLOCK_OK && ops[i]->status != DLOCK_LOST)
+            sim_tether_leave(ops[i]->req);
+        batch_fail(ops[i]);
+    }
+    (void)sim_slot_leave(session, worst, err);
+    return DLOCK_OK;
+}
+
 /* ---- what it can do ---- */
 
 const struct dlock_plugin *sim_plugin(void)
@@ -338,6 +448,8 @@ const struct dlock_plugin *sim_plugin(void)
         .dequeue = choice->kind == SIM_QUEUE ? slot_leave : NULL,
         .wait_any = choice->wait_any && (caps & DLOCK_CAP_WATCH) != 0 ? sim_slot_wait_any : NULL,
         .interrupt = choice->kind != SIM_POLL ? sim_slot_interrupt : NULL,
+        .trylock_batch = choice->batches ? slot_trylock_batch : NULL,
+        .unlock_batch = choice->batches ? slot_unlock_batch : NULL,
     };
     plugin = (struct dlock_plugin){
         .magic = DLOCK_PLUGIN_MAGIC,

@@ -69,6 +69,7 @@ struct sim_choice {
     bool callbacks;
     bool wait_any;              /* operations wait in the plugin, by one thread */
     uint32_t limits[SIM_NAMES]; /* of the semaphores; 1: a lock */
+    bool batches;  /* the plugin has trylock_batch and unlock_batch */
 };
 
 struct sim_process;
@@ -304,6 +305,7 @@ void sim_tether_link(void *arg);
 /* ---- net.c ---- */
 
 #define SIM_ASKS_MOST    16
+#define SIM_BATCH_MOST   64
 #define SIM_KEEPALIVE_MS 1000 /* until who waits in the server hears that a connection is gone */
 
 /* Sends n questions in one message and waits for the answers until deadline_ns of the host's

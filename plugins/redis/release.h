@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* release.h - one release of a name: the call, and what its answer says. */
+#ifndef REDIS_RELEASE_H
+#define REDIS_RELEASE_H
+
+#include "call.h"
+#include "session.h"
+
+/* A call, and what it borrows until its end. Has 10 KB, most of which is never used. */
+struct redis_release {
+    struct resp_keys keys;
+    struct redis_call call;
+    char token[RESP_HEX_SIZE], keep_ms[RESP_DIGITS];
+};
+
+/* what: the word of release.lua. */
+void redis_release_begin(struct redis_session *session, const unsigned char *name,
+                         uint32_t name_len, const char *token, const char *what,
+                         struct redis_release *release);
+
+/* The call of slot unlock. */
+void redis_release_begin_unlock(struct redis_session *session, const struct dlock_request *req,
+                                struct redis_release *release);
+
+/* The call ended with reply, which is freed. Whether the name was released. */
+bool redis_release_end(struct redis_session *session, const struct redis_release *release,
+                       redisReply *reply);
+
+/* The call of slot unlock ended with status and, if that is OK, with reply, which is freed. Returns
+ * the status of the slot. */
+enum dlock_status redis_release_end_unlock(struct redis_session *session,
+                                           const struct redis_release *release,
+                                           enum dlock_status status, redisReply *reply,
+                                           struct dlock_error *err);
+
+#endif

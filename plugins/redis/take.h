@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* take.h - one try to acquire a name: the call, and what its answer says. */
+#ifndef REDIS_TAKE_H
+#define REDIS_TAKE_H
+
+#include "call.h"
+#include "lib/holder_text.h"
+#include "session.h"
+
+/* A call, and what it borrows until its end. Has 12 KB, most of which is never used. */
+struct redis_take {
+    struct resp_keys keys;
+    struct redis_call call;
+    char token[RESP_HEX_SIZE], mode[RESP_DIGITS], ttl[RESP_DIGITS], waiter_ttl[RESP_DIGITS];
+    char text[DL_HOLDER_TEXT_MAX];
+};
+
+/* OK: take->call is to be run. Else the status of the slot. */
+enum dlock_status redis_take_begin(struct redis_session *session, const struct dlock_request *req,
+                                   struct redis_take *take, struct dlock_error *err);
+
+/* The call ended with status and, if that is OK, with reply, which is freed. Returns the status of
+ * the slot. */
+enum dlock_status redis_take_end(struct redis_session *session, const struct dlock_request *req,
+                                 const struct redis_take *take, enum dlock_status status,
+                                 redisReply *reply, struct dlock_grant *grant,
+                                 struct dlock_error *err);
+
+#endif

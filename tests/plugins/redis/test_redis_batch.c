@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/redis/calls.c plugins/redis/lease_batch.c plugins/redis/take.c */
+/* Tests: plugins/redis/release.c plugins/redis/send.c plugins/redis/check.c */
+/* Tests: plugins/redis/pipeline_list.c */
+/* Does each element of a batch get its own answer, also when the exchange is cut? (BAT-1 to BAT-4)
+ */
+#include "proxy_client.h"
+#include "redis_kit.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { MANY = 8, MOST = 150 }; /* more than leave in one write */
+
+static struct dlt_redis server;
+static struct dlt_proxy proxy;
+static struct dlt_session s, direct; /* s: through the proxy */
+
+/* A batch, and its requests. */
+static struct dlt_request requests[MOST];
+static char names[MOST][16];
+static struct dlock_error errors[MOST];
+static struct dlock_batch_op elements[MOST], *ops[MOST];
+
+static void tell(const char *line)
+{
+    cr_assert(dlt_proxy_tell(&proxy, "%s", line), "%s: %s", line, proxy.answer);
+}
+
+static void batch_make(size_t n, int64_t timeout_ms)
+{
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(names[i], sizeof names[i], "b%zu", i);
+        dlt_request(&s, &requests[i], names[i], (unsigned char)(i + 1), 60000);
+        elements[i] = (struct dlock_batch_op){.struct_size = sizeof elements[i],
+                                              .status = DLOCK_INTERNAL,
+                                              .req = dlt_due(&s, &requests[i], timeout_ms),
+                                              .err = &errors[i]};
+        errors[i] = (struct dlock_error)DLOCK_ERROR_INIT;
+        elements[i].grant.struct_size = sizeof elements[i].grant;
+        elements[i].grant.holder_ms = -1;
+        ops[i] = &elements[i];
+    }
+}
+
+static void try_all(size_t n)
+{
+    cr_assert_eq(s.ops->trylock_batch(s.self, ops, n, &s.err), DLOCK_OK);
+}
+
+static void unlock_all(size_t n)
+{
+    cr_assert_eq(s.ops->unlock_batch(s.self, ops, n, &s.err), DLOCK_OK);
+}
+
+static void each_is(size_t from, size_t to, enum dlock_status status)
+{
+    for (size_t i = from; i < to; i++)
+        cr_assert_eq(elements[i].status, status, "%zu: %s: %s", i,
+                     dlock_status_name((int)elements[i].status), errors[i].message);
+}
+
+static void set_up(void)
+{
+    cr_assert(dlt_redis_start(&server, NULL), "%s", server.why);
+    cr_assert(dlt_proxy_start(&proxy, server.address, "resp", NULL), "%s", proxy.answer);
+    cr_assert_eq(dlt_session_start(&direct, &server), DLOCK_OK);
+    dlt_session_init(&s, "redis", proxy.address);
+    dlt_session_option(&s, "sockets", "1");
+    s.call_ms = 10000;
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    dlt_session_close(&direct);
+    (void)dlt_proxy_stop(&proxy);
+    dlt_redis_stop(&server);
+}
+
+TestSuite(batch, .init = set_up, .fini = tear_down, .timeout = 60);
+
+/* The server does not know the scripts yet: the elements are sent once more. */
+Test(batch, BAT_1_each_has_its_own_status_and_grant)
+{
+    struct dlt_request held;
+    uint64_t fences = 0;
+
+    dlt_request(&direct, &held, "b3", 'h', 60000);
+    cr_assert_eq(dlt_try(&direct, &held), DLOCK_OK);
+    batch_make(MANY, 10000);
+    try_all(MANY);
+    each_is(0, 3, DLOCK_OK);
+    each_is(3, 4, DLOCK_BUSY);
+    each_is(4, MANY, DLOCK_OK);
+    cr_assert_gt(elements[3].grant.holder_ms, 0);
+    for (size_t i = 0; i < MANY; i++) {
+        cr_assert(i == 3 || elements[i].grant.lease_ms > 0);
+        fences |= i == 3 ? 0 : elements[i].grant.fence;
+    }
+    cr_assert_gt(fences, 0);
+    unlock_all(MANY);
+    each_is(0, 3, DLOCK_OK);
+    each_is(3, 4, DLOCK_LOST);
+    each_is(4, MANY, DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&direct, &held), DLOCK_OK);
+}
+
+Test(batch, BAT_1_more_than_leave_in_one_write)
+{
+    batch_make(MOST, 10000);
+    try_all(MOST);
+    each_is(0, MOST, DLOCK_OK);
+    unlock_all(MOST);
+    each_is(0, MOST, DLOCK_OK);
+}
+
+/* The same name twice: one of them has it. */
+Test(batch, BAT_4_elements_of_one_name_exclude_each_other)
+{
+    batch_make(2, 10000);
+    memcpy(names[1], names[0], sizeof names[1]);
+    try_all(2);
+    cr_assert(elements[0].status == DLOCK_OK ? elements[1].status == DLOCK_BUSY
+                                             : elements[1].status == DLOCK_OK);
+    unlock_all(2);
+    cr_assert(elements[0].status == DLOCK_OK ? elements[1].status == DLOCK_LOST
+                                             : elements[1].status == DLOCK_OK);
+}
+
+/* The scripts are known, and the connection has just been checked. */
+static void warm_up(void)
+{
+    batch_make(MANY, 10000);
+    try_all(MANY);
+    unlock_all(MANY);
+    each_is(0, MANY, DLOCK_OK);
+}
+
+/* Tries `n` names while the proxy obeys the order. Once a second the connection checks its server
+ * first; if that was this time, nothing was sent, and it is done again. */
+static void try_under(const char *order, size_t n, int64_t timeout_ms, int64_t last_ms)
+{
+    for (int i = 0; i < 100; i++) {
+        warm_up();
+        tell(order);
+        batch_make(n, timeout_ms);
+        (void)dlt_due(&s, &requests[n - 1], last_ms);
+        try_all(n);
+        if (elements[0].status != DLOCK_UNAVAILABLE)
+            return;
+        each_is(0, n, DLOCK_UNAVAILABLE);
+        tell("pass");
+    }
+    cr_assert_fail("never sent");
+}
+
+/* All left without waiting for the first answer. Nobody knows what became of them, and a later
+ * batch finds its own leases.
+ */
+Test(batch, BAT_2_without_an_answer_all_are_unknown)
+{
+    try_under("blackhole s2c", MANY, 300, 300);
+    each_is(0, MANY, DLOCK_UNKNOWN);
+    tell("pass");
+    batch_make(MANY, 10000);
+    try_all(MANY);
+    each_is(0, MANY, DLOCK_OK); /* the same tokens [TRY-5] */
+    unlock_all(MANY);
+    each_is(0, MANY, DLOCK_OK);
+}
+
+/* The connection ends after some of the answers. */
+Test(batch, BAT_2_those_that_were_answered_have_their_answers)
+{
+    size_t answered = 0;
+
+    try_under("cut s2c 40 rst", MANY, 10000, 10000);
+    while (answered < MANY && elements[answered].status == DLOCK_OK)
+        answered++;
+    cr_assert(answered > 0 && answered < MANY, "%zu", answered);
+    each_is(answered, MANY, DLOCK_UNKNOWN);
+    tell("pass");
+    batch_make(MANY, 10000);
+    unlock_all(MANY);
+    each_is(0, MANY, DLOCK_OK); /* all had been executed */
+}
+
+/* No connection: nothing was sent. */
+Test(batch, BAT_2_what_was_not_sent_is_unavailable)
+{
+    warm_up();
+    tell("accept refuse");
+    tell("kill rst");
+    batch_make(MANY, 1000);
+    try_all(MANY);
+    each_is(0, MANY, DLOCK_UNAVAILABLE);
+    for (size_t i = 0; i < MANY; i++)
+        cr_assert_neq(errors[i].message[0], '\0');
+    tell("accept on");
+}
+
+/* The call ends by the last deadline. */
+Test(batch, BAT_3_the_last_deadline_ends_the_call)
+{
+    int64_t begin_ns, took_ms;
+
+    warm_up();
+    begin_ns = dlt_host_now(s.shared);
+    try_under("blackhole s2c", 2, 300, 340);
+    took_ms = (dlt_host_now(s.shared) - begin_ns) / DLT_NS_PER_MS;
+    each_is(0, 2, DLOCK_UNKNOWN);
+    cr_assert_geq(took_ms, 340);
+    tell("pass");
+}
