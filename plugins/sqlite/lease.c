@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Each function here is one transaction, and decides nothing before it is alone in the file. */
+#include "lease.h"
 #include "lib/hex.h"
 #include "orphan.h"
 #include "os_error.h"
@@ -84,9 +85,9 @@ static int refuse(struct sqlite_name *name, const struct dlock_request *req,
     return sqlite_queue_enter(name, req, &queued, grant);
 }
 
-/* In the transaction. *status is OK, BUSY or, with err, CONFIG. */
-static int try_inside(struct sqlite_name *name, const struct dlock_request *req,
-                      struct dlock_grant *grant, enum dlock_status *status, struct dlock_error *err)
+int sqlite_lease_try_inside(struct sqlite_name *name, const struct dlock_request *req,
+                            struct dlock_grant *grant, enum dlock_status *status,
+                            struct dlock_error *err)
 {
     uint32_t mode = sqlite_name_mode(req), other = 0;
     bool held = false, had_orphans = false;
@@ -119,11 +120,21 @@ static int try_inside(struct sqlite_name *name, const struct dlock_request *req,
     return rc == SQLITE_OK ? sqlite_name_save(name) : rc;
 }
 
+void sqlite_lease_tried(const struct sqlite_name *name, const struct dlock_request *req,
+                        const struct dlock_grant *grant, enum dlock_status answer)
+{
+    struct sqlite_attempt *attempt = req->attempt;
+
+    attempt->queued = answer == DLOCK_BUSY && (grant->flags & DLOCK_GRANT_QUEUED) != 0;
+    attempt->first = attempt->queued && grant->queue_position == 0;
+    attempt->queued_fence = name->fence;
+    attempt->queued_ns = name->now_ns;
+}
+
 static enum dlock_status try_in_transaction(struct sqlite_session *session,
                                             const struct dlock_request *req,
                                             struct dlock_grant *grant, struct dlock_error *err)
 {
-    struct sqlite_attempt *attempt = req->attempt;
     struct sqlite_name name;
     enum dlock_status answer = DLOCK_INTERNAL;
     enum dlock_status status = sqlite_db_begin(&session->db, err);
@@ -132,7 +143,7 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
     if (status != DLOCK_OK)
         return status;
     sqlite_name_init(&name, session, req->name, req->name_len);
-    rc = try_inside(&name, req, grant, &answer, err);
+    rc = sqlite_lease_try_inside(&name, req, grant, &answer, err);
     if (rc != SQLITE_OK)
         status = sqlite_db_fail(&session->db, rc, err);
     else if (!name.writes)
@@ -143,21 +154,35 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
         sqlite_db_rollback(&session->db);
     if (status != DLOCK_OK)
         return status;
-    attempt->queued = answer == DLOCK_BUSY && (grant->flags & DLOCK_GRANT_QUEUED) != 0;
-    attempt->first = attempt->queued && grant->queue_position == 0;
-    attempt->queued_fence = name.fence;
-    attempt->queued_ns = name.now_ns;
+    sqlite_lease_tried(&name, req, grant, answer);
     return answer;
 }
 
-/* For slot wait_any. */
-static void list_waiter(struct sqlite_session *session, struct sqlite_waiter *waiter,
-                        uint32_t number, struct dlock_grant *grant)
+void sqlite_lease_list_waiter(struct sqlite_session *session, const struct dlock_request *req,
+                              struct dlock_grant *grant)
 {
-    if (atomic_load(&waiter->noted))
-        sqlite_wait_list_add(session->wait_list, waiter, number);
+    struct sqlite_attempt *attempt = req->attempt;
+    uint32_t number = dlock_request_waiter(req);
+
+    if (number == 0)
+        return;
+    if (atomic_load(&attempt->waiter.noted))
+        sqlite_wait_list_add(session->wait_list, &attempt->waiter, number);
     else
         grant->flags |= DLOCK_GRANT_UNREPORTED;
+}
+
+void sqlite_lease_note(struct sqlite_session *session, const struct dlock_request *req)
+{
+    struct sqlite_attempt *attempt = req->attempt;
+    bool queues = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
+
+    sqlite_wait_list_remove(&attempt->waiter); /* [ANY-2] */
+    if (!queues)
+        sqlite_wake_file_note(&session->db.wake_file, req->name, req->name_len, &attempt->waiter);
+    else if (dlock_request_waiter(req) != 0)
+        sqlite_wake_file_note(&session->db.wake_file, req->token, DLOCK_TOKEN_SIZE,
+                              &attempt->waiter);
 }
 
 enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
@@ -166,21 +191,15 @@ enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct 
     struct sqlite_attempt *attempt = req->attempt;
     enum dlock_status status = DLOCK_OK;
     bool queues = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
-    uint32_t number = dlock_request_waiter(req);
 
-    sqlite_wait_list_remove(&attempt->waiter); /* [ANY-2] */
-    if (!queues)
-        sqlite_wake_file_note(&session->db.wake_file, req->name, req->name_len, &attempt->waiter);
-    else if (number != 0)
-        sqlite_wake_file_note(&session->db.wake_file, req->token, DLOCK_TOKEN_SIZE,
-                              &attempt->waiter);
+    sqlite_lease_note(session, req);
     if (!queues && attempt->tried && dlock_request_limit(req) == 1)
         status = poll(session, req, grant, err);
     attempt->tried = true;
     if (status == DLOCK_OK)
         status = try_in_transaction(session, req, grant, err);
-    if (status == DLOCK_BUSY && number != 0)
-        list_waiter(session, &attempt->waiter, number, grant);
+    if (status == DLOCK_BUSY)
+        sqlite_lease_list_waiter(session, req, grant);
     return status;
 }
 
@@ -208,12 +227,27 @@ static int release_alone(struct sqlite_name *name, const unsigned char *token, b
     return rc;
 }
 
+int sqlite_lease_unlock_inside(struct sqlite_name *name, const struct dlock_request *req,
+                               bool *held)
+{
+    const struct sqlite_attempt *attempt = req->attempt;
+    int64_t keep_ms = dlock_request_keep_ms(req);
+    int rc = SQLITE_OK;
+
+    *held = false;
+    if (sqlite_name_mode(req) == DLOCK_EXCLUSIVE && keep_ms == 0 &&
+        !attempt->queued) /* a name that had a queue probably has one */
+        rc = release_alone(name, req->token, held);
+    if (rc == SQLITE_OK && !*held)
+        rc = release(name, req->token, keep_ms, held);
+    /* The lease is gone in any case. */
+    return rc == SQLITE_MISMATCH && !*held ? SQLITE_OK : rc;
+}
+
 static enum dlock_status unlock(struct sqlite_session *session, const struct dlock_request *req,
                                 struct dlock_error *err)
 {
-    const struct sqlite_attempt *attempt = req->attempt;
     enum dlock_status status = sqlite_db_begin(&session->db, err);
-    int64_t keep_ms = dlock_request_keep_ms(req);
     struct sqlite_name name;
     bool held = false;
     int rc = SQLITE_OK;
@@ -221,13 +255,7 @@ static enum dlock_status unlock(struct sqlite_session *session, const struct dlo
     if (status != DLOCK_OK)
         return status;
     sqlite_name_init(&name, session, req->name, req->name_len);
-    if (sqlite_name_mode(req) == DLOCK_EXCLUSIVE && keep_ms == 0 &&
-        !attempt->queued) /* a name that had a queue probably has one */
-        rc = release_alone(&name, req->token, &held);
-    if (rc == SQLITE_OK && !held)
-        rc = release(&name, req->token, keep_ms, &held);
-    if (rc == SQLITE_MISMATCH && !held) /* the lease is gone in any case */
-        rc = SQLITE_OK;
+    rc = sqlite_lease_unlock_inside(&name, req, &held);
     if (rc != SQLITE_OK)
         status = sqlite_db_fail(&session->db, rc, err);
     else if (!held)
@@ -247,10 +275,15 @@ enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
 {
     enum dlock_status status = unlock(session, req, err);
 
-    /* A lease that is still to be kept does not end with this call [UNL-4]. */
+    sqlite_lease_unlocked(req, status);
+    return status;
+}
+
+/* A lease that is still to be kept does not end with this call [UNL-4]. */
+void sqlite_lease_unlocked(const struct dlock_request *req, enum dlock_status status)
+{
     if (dlock_request_keep_ms(req) == 0 || status == DLOCK_OK || status == DLOCK_LOST)
         sqlite_lease_forget(req);
-    return status;
 }
 
 void sqlite_lease_forget(const struct dlock_request *req)

@@ -4,6 +4,7 @@
 #include "directory.h"
 #include "errmap.h"
 #include "fork_guard.h"
+#include "lease_batch.h"
 #include "os_error.h"
 #include "session.h"
 #include "setup.h"
@@ -158,6 +159,29 @@ static enum dlock_status sqlite_trylock(void *self, const struct dlock_request *
     return slot_end(session, sqlite_errmap_limit(session->db.handle, status, err));
 }
 
+static enum dlock_status sqlite_trylock_batch(void *self, struct dlock_batch_op *const *ops,
+                                              size_t n, struct dlock_error *err)
+{
+    struct sqlite_session *session = self;
+    enum dlock_status status = slot_begin_write(session, sqlite_lease_batch_until(ops, n), err);
+
+    if (status != DLOCK_OK)
+        return status;
+    sqlite_wake_file_reopen(&session->db.wake_file, &session->config, &session->clock,
+                            session->db.until_ns);
+    return slot_end(session, sqlite_lease_batch_try(session, ops, n, err));
+}
+
+static enum dlock_status sqlite_unlock_batch(void *self, struct dlock_batch_op *const *ops,
+                                             size_t n, struct dlock_error *err)
+{
+    enum dlock_status status = slot_begin_write(self, sqlite_lease_batch_until(ops, n), err);
+
+    if (status == DLOCK_OK)
+        status = sqlite_lease_batch_unlock(self, ops, n, err);
+    return slot_end(self, status);
+}
+
 static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                       int64_t deadline_ns, struct dlock_error *err)
 {
@@ -310,6 +334,8 @@ static const struct dlock_backend_ops sqlite_ops = {
     .probe = sqlite_probe,
     .list_waiters = sqlite_list_waiters,
     .wait_any = sqlite_wait_any,
+    .trylock_batch = sqlite_trylock_batch,
+    .unlock_batch = sqlite_unlock_batch,
 };
 
 static const char *const sqlite_schemes[] = {"sqlite", NULL};
