@@ -6,6 +6,7 @@
  * connection, and a mapping of the wake file beside the store.
  *
  *   plugin      the slots, in the order of plugin.h
+ *   lease_batch many leases in one transaction
  *   lease       taking and ending leases       renew        extending them
  *   watch       sleeping until a grant         inspect      names and holders
  *   probe       the checks of doctor           queue        the next waiter of a name
