@@ -6,7 +6,6 @@
  * connection, and a mapping of the wake file beside the store.
  *
  *   plugin      the slots, in the order of plugin.h
- *   lease_batch many leases in one transaction
  *   lease       taking and ending leases       renew        extending them
  *   watch       sleeping until a grant         inspect      names and holders
  *   probe       the checks of doctor           queue        the next waiter of a name
@@ -20,6 +19,7 @@
  *   os_error    values of errno as statuses    fork_guard   forked children
  *   sigxfsz     limits on the size of files    life         whether a process lives
  *   orphan      leases of dead processes       wait_list    attempts that wait without a thread
+ *   lease_batch many leases at once, above lease
  *
  * A file calls only files below it. Constants begin with SQ_: SQLITE_ and sqlite3_ are the
  * library's.
