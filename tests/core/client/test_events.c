@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 static int readable(const struct dl_events *events)
 {
@@ -47,6 +48,34 @@ Test(event, one_that_is_dropped_does_not_come)
     dl_events_push(&events, &a);
     cr_assert_eq(dl_events_pop(&events), &b);
     cr_assert_eq(dl_events_pop(&events), &a);
+    cr_assert_eq(readable(&events), 0);
+    dl_events_fini(&events);
+}
+
+/* Many that come together wake the application once. */
+Test(event, the_descriptor_is_raised_when_they_are_let_go)
+{
+    struct dl_events events;
+    struct dl_event_node a = {0}, b = {0}, c = {0};
+    eventfd_t count = 0;
+
+    cr_assert_eq(dl_events_init(&events, true), 0);
+    dl_events_hold(&events);
+    dl_events_push(&events, &a);
+    dl_events_push(&events, &b);
+    cr_assert_eq(readable(&events), 0);
+    dl_events_let_go(&events);
+    cr_assert_eq(readable(&events), 1);
+    dl_events_hold(&events); /* it is raised already */
+    dl_events_push(&events, &c);
+    dl_events_let_go(&events);
+    cr_assert_eq(eventfd_read(events.fd, &count), 0);
+    cr_assert_eq(count, 1, "raised %llu times", (unsigned long long)count);
+    cr_assert_eq(dl_events_pop(&events), &a);
+    cr_assert_eq(dl_events_pop(&events), &b);
+    cr_assert_eq(dl_events_pop(&events), &c);
+    dl_events_hold(&events);
+    dl_events_let_go(&events); /* none came */
     cr_assert_eq(readable(&events), 0);
     dl_events_fini(&events);
 }
