@@ -12,8 +12,9 @@
  * serves others only before and after it. */
 #define DL_BATCH_MOST 64
 
-/* Deadlines of one batch differ by this at most [BAT-3]. An exchange that begins at the deadline of a
- * call and one to withdraw the request have 40 ms each: with this they fit into the 100 ms of C8. */
+/* Deadlines of one batch differ by this at most [BAT-3]. An exchange that begins at the deadline of
+ * a call and one to withdraw the request have 40 ms each: with this they fit into the 100 ms of C8.
+ */
 #define DL_BATCH_SPREAD_NS (DL_GRACE_NS / 2)
 
 /* Makes one exchange for the releases of n unlocks of one client, at most DL_BATCH_MOST. All are in
