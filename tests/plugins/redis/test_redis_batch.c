@@ -18,7 +18,7 @@ static struct dlt_session s, direct; /* s: through the proxy */
 
 /* A batch, and its requests. */
 static struct dlt_request requests[MOST];
-static char names[MOST][16];
+static char names[MOST][24];
 static struct dlock_error errors[MOST];
 static struct dlock_batch_op elements[MOST], *ops[MOST];
 

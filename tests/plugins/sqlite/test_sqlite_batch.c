@@ -14,7 +14,7 @@ enum { MANY = 5, TTL_MS = 60000 };
 static char directory[64], path[64];
 static struct dlt_store s, t;
 static struct dlt_request requests[MANY];
-static char names[MANY][8];
+static char names[MANY][24];
 static struct dlock_error errors[MANY];
 static struct dlock_batch_op elements[MANY], *ops[MANY];
 
