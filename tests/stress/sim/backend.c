@@ -316,8 +316,7 @@ static enum dlock_status batch_exchange(struct sim_session *session,
         for (size_t i = 0; i < some; i++)
             sim_ask_make(&asks[i], verb, session, ops[done + i]->req);
         if (worst == DLOCK_OK)
-            worst = sim_net_exchange(session, asks, some, answers + done,
-                                     ops[done]->req->deadline_ns, NULL);
+            worst = sim_store_ask(session, asks, some, answers + done, ops[done]->req->deadline_ns);
         else
             worst = DLOCK_UNAVAILABLE;
         for (size_t i = 0; i < some; i++)

@@ -64,8 +64,8 @@ static void choose(int kind)
     choice->wait_any = sim_world.async && sim_chance(600000);
     choice->waiter_lease_ms = sim_between(100, choice->ttl_ms);
     /* No draw of its own: the runs of the blocking driver stay as they were. */
-    choice->batches =
-        sim_world.async && choice->kind != SIM_SESSION && choice->waiter_lease_ms % 4 != 0;
+    choice->batches = sim_world.async && choice->kind != SIM_SESSION && !sim_fails_over() &&
+                      choice->waiter_lease_ms % 4 != 0;
     if (choice->kind == SIM_SESSION) {
         choice->concurrent = false;
         if (sim_world.profile->stall_ttls == 0)
