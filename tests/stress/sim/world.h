@@ -69,7 +69,7 @@ struct sim_choice {
     bool callbacks;
     bool wait_any;              /* operations wait in the plugin, by one thread */
     uint32_t limits[SIM_NAMES]; /* of the semaphores; 1: a lock */
-    bool batches;  /* the plugin has trylock_batch and unlock_batch */
+    bool batches;               /* the plugin has trylock_batch and unlock_batch */
 };
 
 struct sim_process;
