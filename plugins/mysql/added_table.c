@@ -3,6 +3,7 @@
 
 #include "query.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define TABLE_SIZE 1024
@@ -87,25 +88,50 @@ static enum dlock_status table_create(struct my_connection *conn, size_t i, stru
     return status;
 }
 
-static enum dlock_status table_ensure(struct my_connection *conn, size_t i, struct dlock_error *err)
+static enum dlock_status table_ensure(struct my_connection *conn, size_t i, bool *made,
+                                      struct dlock_error *err)
 {
     struct dlock_error why = DLOCK_ERROR_INIT;
     const enum dlock_status status = table_create(conn, i, &why);
 
     if (status == DLOCK_OK)
-        atomic_store(is_there(conn, i), true);
+        *made = true;
     if (status == DLOCK_OK || status == DLOCK_AUTH)
         return DLOCK_OK;
     return dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);
 }
 
+/* What was made may be there already, and this user may have no rights on it. */
+static enum dlock_status tables_reread(struct my_connection *conn, struct dlock_error *err)
+{
+    struct my_results results = {.count = 0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    enum dlock_status status = DLOCK_NOMEM;
+
+    if (out == NULL)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
+    my_added_table_queries(out, conn);
+    if (fclose(out) == 0)
+        status = my_query_script(conn, text + 1, &results, err);
+    free(text);
+    if (status == DLOCK_OK && results.count != MY_ADDED_TABLES)
+        status = my_connection_bad_reply(conn, err);
+    if (status == DLOCK_OK)
+        status = my_added_table_check(conn, results.list, err);
+    my_query_results_free(&results);
+    return status;
+}
+
 enum dlock_status my_added_table_create(struct my_connection *conn, struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_OK;
+    bool made = false;
 
     for (size_t i = 0; conn->config->strategy != MY_SESSION && i < MY_ADDED_TABLES; i++)
         if (status == DLOCK_OK)
-            status = table_ensure(conn, i, err);
+            status = table_ensure(conn, i, &made, err);
     return status;
 }
 
@@ -119,13 +145,14 @@ void my_added_table_note(struct my_connection *conn)
 enum dlock_status my_added_table_ensure(struct my_connection *conn, struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_OK;
+    bool made = false;
 
     if (conn->config->strategy == MY_SESSION || !conn->config->create)
         return DLOCK_OK;
     for (size_t i = 0; status == DLOCK_OK && i < MY_ADDED_TABLES; i++)
         if (conn->lacks[i] || !atomic_load(is_there(conn, i)))
-            status = table_ensure(conn, i, err);
-    return status;
+            status = table_ensure(conn, i, &made, err);
+    return status == DLOCK_OK && made ? tables_reread(conn, err) : status;
 }
 
 bool my_added_table_is_hidden(enum dlock_status status, const struct dlock_error *err)

@@ -26,9 +26,10 @@ enum dlock_status my_added_table_check(struct my_connection *conn,
 /* Of a check that nothing was made at the time of: tables that were not there are gone. */
 void my_added_table_note(struct my_connection *conn);
 
-/* Makes the tables, if they are not there. OK also if the user may not. */
+/* Makes the tables, if they are not there. OK also if the user may not. A check has to follow: the
+ * user may have no rights on them. */
 enum dlock_status my_added_table_create(struct my_connection *conn, struct dlock_error *err);
-/* The same with create=on alone. */
+/* The same with create=on alone, and the check. */
 enum dlock_status my_added_table_ensure(struct my_connection *conn, struct dlock_error *err);
 
 /* After a SELECT from {permits} that failed: the table is not there, or this user may not read it.

@@ -48,8 +48,10 @@ struct my_connection {
     struct my_row row;
     uint64_t affected, insert_id; /* of the last execution */
     bool used_before[MY_STATEMENTS];
+    bool with_data; /* @j of the statement that runs reads {data} */
     MYSQL_STMT *statements[MY_STATEMENTS];
-    MYSQL_RES *answers[MY_STATEMENTS]; /* of statements that were sent as text */
+    bool prepared_with_data[MY_STATEMENTS]; /* what with_data was then */
+    MYSQL_RES *answers[MY_STATEMENTS];      /* of statements that were sent as text */
 };
 
 static inline int64_t my_connection_now(const struct my_connection *conn)

@@ -62,7 +62,7 @@ static const char *mark_text(const struct my_connection *conn, const char *mark)
     case 'w':
         return conn->dialect->at_once;
     case 'j':
-        return atomic_load(&conn->tables->has_data) ? MY_DATA_OF_HOLDER : "''";
+        return conn->with_data ? MY_DATA_OF_HOLDER : "''";
     default:
         return "";
     }
@@ -315,6 +315,7 @@ static enum dlock_status prepare(struct my_connection *conn, enum my_statement w
     if (stmt == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a statement");
     conn->statements[which] = call.stmt = stmt;
+    conn->prepared_with_data[which] = conn->with_data;
     status = my_async_run(conn, &call);
     if (status != DLOCK_OK || call.failed)
         return prepare_failed(conn, which, status, err);
@@ -365,6 +366,13 @@ static enum dlock_status prepared_execute(struct my_connection *conn, enum my_st
 
 /* ---- either ---- */
 
+/* It has been prepared, and since then {data} has come or gone. */
+static bool is_outdated(const struct my_connection *conn, enum my_statement which)
+{
+    return conn->statements[which] != NULL && conn->prepared_with_data[which] != conn->with_data &&
+           strstr(my_statements_get(conn->config->strategy, which)->text, "@j") != NULL;
+}
+
 enum dlock_status my_execute(struct my_connection *conn, enum my_statement which,
                              struct dlock_error *err)
 {
@@ -372,7 +380,8 @@ enum dlock_status my_execute(struct my_connection *conn, enum my_statement which
     enum dlock_status status = DLOCK_INTERNAL;
 
     conn->used_before[which] = true;
-    if (!prepared)
+    conn->with_data = atomic_load(&conn->tables->has_data);
+    if (!prepared || is_outdated(conn, which))
         return text_execute(conn, which, err);
     status = prepared_execute(conn, which, err);
     if (status == DLOCK_UNKNOWN && my_statements_get(conn->config->strategy, which)->out[0] != '\0')

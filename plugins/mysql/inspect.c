@@ -64,13 +64,28 @@ static bool name_report(const struct my_connection *conn, const long long *numbe
     return fn(arg, &info);
 }
 
+/* The holders with their data or, if this user may not read {data} or it is gone, without. */
+static enum dlock_status holders_select(struct my_connection *conn, enum my_statement which,
+                                        struct dlock_error *err)
+{
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    enum dlock_status status = my_execute(conn, which, &why);
+
+    if (my_added_table_is_hidden(status, &why) && conn->with_data) {
+        atomic_store(&conn->tables->has_data, false);
+        return my_execute(conn, which, err);
+    }
+    return status == DLOCK_OK ? DLOCK_OK
+                              : dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);
+}
+
 /* Of the name in conn->input; number: of its row in {names}. */
 static enum dlock_status permits_report(struct my_connection *conn, const long long *number,
                                         uint32_t waiters, dlock_holder_fn *fn, void *arg,
                                         bool *stop, struct dlock_error *err)
 {
     struct dlock_error why = DLOCK_ERROR_INIT;
-    enum dlock_status status = my_execute(conn, MY_INSPECT_PERMITS, &why);
+    enum dlock_status status = holders_select(conn, MY_INSPECT_PERMITS, &why);
 
     if (my_added_table_is_hidden(status, &why)) {
         *stop = name_report(conn, number, waiters, fn, arg);
@@ -179,7 +194,7 @@ enum dlock_status my_inspect(struct my_connection *conn, dlock_holder_fn *fn, vo
     if (status != DLOCK_OK)
         return status;
     conn->input.number = conn->config->grace_ms * MY_US_PER_MS;
-    status = my_execute(conn, MY_INSPECT, err);
+    status = holders_select(conn, MY_INSPECT, err);
     if (status != DLOCK_OK)
         return status;
     while (!stop && my_execute_fetch(conn, MY_INSPECT)) {
@@ -202,7 +217,7 @@ enum dlock_status my_inspect_list(struct my_connection *conn, dlock_holder_fn *f
     bool stop = false;
 
     conn->input.number = conn->config->grace_ms * MY_US_PER_MS;
-    status = my_execute(conn, MY_LIST, err);
+    status = holders_select(conn, MY_LIST, err);
     if (status != DLOCK_OK)
         return status;
     while (status == DLOCK_OK && !stop && my_execute_fetch(conn, MY_LIST)) {

@@ -106,6 +106,22 @@ static enum dlock_status insert_try(struct my_connection *conn, struct dlock_gra
     return status == DLOCK_OK ? insert_fence(conn, err) : status;
 }
 
+/* With its data, if it has any. The row of one that does not get the name goes again. */
+static enum dlock_status exclusive_take(struct my_connection *conn, const struct my_slot *slot,
+                                        struct dlock_grant *grant, struct dlock_error *err)
+{
+    enum dlock_status status = my_data_put(conn, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    status = conn->config->strategy == MY_ROW ? row_try(conn, slot, grant, err)
+                                              : insert_try(conn, grant, err);
+    status = my_errmap_contended(status, err);
+    if (status == DLOCK_BUSY && my_data_is(conn))
+        my_data_remove(conn);
+    return status;
+}
+
 static enum dlock_status exclusive_try(struct my_connection *conn, const struct dlock_request *req,
                                        struct dlock_grant *grant, struct dlock_error *err)
 {
@@ -113,11 +129,10 @@ static enum dlock_status exclusive_try(struct my_connection *conn, const struct 
     bool there = false;
     enum dlock_status status = DLOCK_OK;
 
-    if (slot->tried && slot->queue == NULL)
+    if ((slot->tried && slot->queue == NULL) || my_data_is(conn))
         status = poll_row(conn, grant, &there, err);
     if (status == DLOCK_OK)
-        status = conn->config->strategy == MY_ROW ? row_try(conn, slot, grant, err)
-                                                  : insert_try(conn, grant, err);
+        status = exclusive_take(conn, slot, grant, err);
     if (status != DLOCK_OK)
         return my_errmap_contended(status, err);
     grant->lease_ms = req->ttl_ms;
@@ -134,9 +149,7 @@ enum dlock_status my_lease_try(struct my_connection *conn, const struct dlock_re
     enum dlock_status status = DLOCK_INTERNAL;
 
     my_execute_input(conn, req);
-    status = my_data_put(conn, err);
-    if (status != DLOCK_OK)
-        return my_errmap_contended(status, err);
+    slot->asked = true;
     if (alone)
         status = exclusive_try(conn, req, grant, err);
     else if (my_permit_is(req))
@@ -146,6 +159,8 @@ enum dlock_status my_lease_try(struct my_connection *conn, const struct dlock_re
     slot->tried = status == DLOCK_BUSY;
     if (status == DLOCK_OK && slot->queue != NULL && (!alone || !my_queue_keep(slot->queue)))
         my_queue_dequeue(req);
+    if (status == DLOCK_OK)
+        my_data_reap(conn);
     return status;
 }
 
@@ -183,6 +198,12 @@ static enum dlock_status lease_end(struct my_connection *conn, const struct dloc
     return status == DLOCK_OK && conn->affected == 0 ? DLOCK_LOST : status;
 }
 
+/* An adopted lease may have data, and its request has none. */
+static bool may_have_data(const struct my_connection *conn, const struct my_slot *slot)
+{
+    return my_data_is(conn) || (!slot->asked && atomic_load(&conn->tables->has_data));
+}
+
 /* The next waiter is let through while the server executes this, and waits for the row of the name:
  * its way to the server and the commit take place at the same time. */
 enum dlock_status my_lease_unlock(struct my_connection *conn, const struct dlock_request *req,
@@ -199,7 +220,7 @@ enum dlock_status my_lease_unlock(struct my_connection *conn, const struct dlock
     if (status == DLOCK_OK)
         status = lease_end(conn, req, err);
     conn->on_sent = NULL;
-    if (status == DLOCK_OK || status == DLOCK_LOST)
+    if ((status == DLOCK_OK || status == DLOCK_LOST) && may_have_data(conn, slot))
         my_data_remove(conn);
     if (queue != NULL)
         my_queue_end(queue, req->deadline_ns);

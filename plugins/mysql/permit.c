@@ -2,6 +2,7 @@
 #include "permit.h"
 
 #include "added_table.h"
+#include "data.h"
 #include "execute.h"
 #include "guard.h"
 #include "session.h"
@@ -142,7 +143,7 @@ static enum dlock_status permit_try(struct my_connection *conn, const struct dlo
         return status;
     if (permits.other_limit != 0)
         return other_limit(permits.other_limit, limit, err);
-    if (permits.has_own) {
+    if (permits.has_own) { /* with its data */
         status = permit_again(conn, &permits, grant, err);
         return status == DLOCK_OK && conn->affected == 0 ? DLOCK_BUSY : status; /* just ended */
     }
@@ -153,6 +154,8 @@ static enum dlock_status permit_try(struct my_connection *conn, const struct dlo
     if (checked != DLOCK_OK)
         return checked;
     status = permit_take(conn, &permits, req, grant, err);
+    if (status == DLOCK_OK)
+        status = my_data_put(conn, err);
     if (status == DLOCK_OK && slot->queue != NULL)
         status = my_execute(conn, MY_UNRESERVE, err);
     return status;

@@ -6,6 +6,7 @@
  */
 #include "reader.h"
 
+#include "data.h"
 #include "execute.h"
 #include "guard.h"
 #include "permit.h"
@@ -51,6 +52,8 @@ enum dlock_status my_reader_try(struct my_connection *conn, const struct dlock_r
     status = my_execute(conn, MY_READER_REAP, err); /* of the dead */
     if (status == DLOCK_OK)
         status = my_execute(conn, MY_READER_ADD, err);
+    if (status == DLOCK_OK)
+        status = my_data_put(conn, err);
     if (status == DLOCK_OK && slot->queue != NULL)
         status = my_execute(conn, MY_UNRESERVE, err);
     return my_errmap_contended(finish(conn, status, err), err);

@@ -17,6 +17,7 @@ struct my_session {
 /* dlock_request.attempt: zeroed by core at the start of the attempt. */
 struct my_slot {
     bool tried;             /* and found to be held: poll before writing */
+    bool asked;             /* for the name; false: the lease was adopted */
     atomic_int stop;        /* interrupted */
     struct my_queue *queue; /* row, insert: the entry in the queue; NULL: none */
 };

@@ -130,16 +130,20 @@ _Static_assert(MY_PERMIT_SCALE == 4096, "MY_PERMIT_ADD spells it out");
 #define GONE_FROM(table)                                             \
     " AND NOT EXISTS (SELECT 1 FROM {" table "} x WHERE x.name = @n" \
     " AND x.token = {data}.token)"
-#define DATA_STATEMENTS                                                           \
-    [MY_DATA_PUT] = {"INSERT INTO {data} (name, token, made_us, data)"            \
-                     " VALUES (@n, @t, " MY_NOW ", @v)"                           \
-                     " ON DUPLICATE KEY UPDATE made_us = " MY_NOW,                \
-                     ""},                                                         \
-    [MY_DATA_REMOVE] = {"DELETE FROM {data} WHERE name = @n AND token = @t", ""}, \
-    [MY_DATA_REAP] = {"DELETE FROM {data} WHERE name = @n AND made_us < " MY_NOW  \
-                      " - 86400000000" GONE_FROM("names") GONE_FROM("readers")    \
-                          GONE_FROM("permits"),                                   \
-                      ""}
+#define REAP_DATA                                                                                  \
+    "DELETE FROM {data} WHERE name = @n AND made_us < " MY_NOW " - 86400000000" GONE_FROM("names") \
+        GONE_FROM("readers")
+#define DATA_STATEMENTS                                                                            \
+    [MY_DATA_PUT] = {"INSERT INTO {data} (name, token, made_us, data)"                             \
+                     " VALUES (@n, @t, " MY_NOW ", @v)"                                            \
+                     " ON DUPLICATE KEY UPDATE made_us = " MY_NOW,                                 \
+                     ""},                                                                          \
+    [MY_DATA_REMOVE] = {"DELETE FROM {data} WHERE name = @n AND token = @t", ""},                  \
+    [MY_DATA_REAP] = {REAP_DATA GONE_FROM("permits") " LIMIT 100", ""},                            \
+    [MY_DATA_REAP_FEW] = {REAP_DATA " AND NOT EXISTS (SELECT 1 FROM {names} x"                     \
+                                    " WHERE x.name = @n AND x.token = '' AND x.until_us > " MY_NOW \
+                                    ") LIMIT 100",                                                 \
+                          ""}
 
 /* Waiters sleep in GET_LOCK, but the head, which polls, and has the name reserved meanwhile. The
  * server shows the connections of the same user. */

@@ -62,8 +62,9 @@ enum my_statement {
     MY_PERMITS_MARK, /* ends each change of permits */
     MY_DATA_PUT,     /* what the token publishes when it gets the name */
     MY_DATA_REMOVE,
-    MY_DATA_REAP, /* of tokens that are gone */
-    MY_WAITERS,   /* how many run the statement with the hex @b, and the head */
+    MY_DATA_REAP,     /* of tokens that are gone */
+    MY_DATA_REAP_FEW, /* the same without {permits}, of a name that has no permits */
+    MY_WAITERS,       /* how many run the statement with the hex @b, and the head */
     MY_INSPECT,
     MY_LIST,
     MY_INSPECT_PERMITS,

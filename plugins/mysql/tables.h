@@ -15,7 +15,8 @@
 struct my_tables {
     _Atomic int64_t checked_ns; /* 0: check them next time */
     atomic_bool has_permits;    /* {permits} was there then, or was made */
-    atomic_bool has_data;       /* the same of {data} */
+    atomic_bool has_data;       /* the same of {data}; false: this user may not read it */
+    _Atomic int64_t reaped_ns;  /* the last look for rows of {data} that nobody needs; 0: none */
 };
 
 static inline bool my_tables_checked(const struct my_tables *tables, int64_t now_ns)
