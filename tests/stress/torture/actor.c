@@ -110,11 +110,12 @@ static void ret_lock(struct grip *grip, enum dlock_status status)
 
     (void)pthread_mutex_lock(&grip->guard);
     grip->record.fence = ok ? dlock_fence(grip->lock) : 0;
+    grip->record.permit = ok ? dlock_permit(grip->lock) : 0;
     note(grip, DLT_RET_LOCK, (uint16_t)status, until_ns);
     grip->stage = ok ? GRIP_HELD : GRIP_FREE;
     if (ok)
-        oracle_enter(worker->shared, grip->record.name_id, grip->actor->place,
-                     grip->record.attempt_id, grip->record.mode, until_ns);
+        oracle_enter(worker->shared, grip->record.name_id, grip->actor->place, &grip->record,
+                     until_ns);
     if (ok && grip->early)
         lost_note(grip);
     (void)pthread_mutex_unlock(&grip->guard);
@@ -127,12 +128,14 @@ static bool take(struct grip *grip)
 {
     struct actor *actor = grip->actor;
     int64_t timeout_ms = timeout_choose(actor);
-    bool shared = (actor->worker->caps & DLOCK_CAP_RWLOCK) != 0 && one_in(actor, 4);
+    bool shared = (actor->worker->caps & DLOCK_CAP_RWLOCK) != 0 &&
+                  actor->worker->order->limit == 0 && one_in(actor, 4);
     enum dlock_status status;
 
     grip->record.attempt_id = dlt_log_attempt(actor->worker->log);
     grip->record.mode = shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
     grip->record.fence = 0;
+    grip->record.permit = 0;
     grip->told = grip->early = false;
     stage_set(grip, GRIP_TAKING);
     inv_lock(grip, timeout_ms);
@@ -196,10 +199,11 @@ static int64_t hold_choose_us(struct actor *actor)
     return chance_between(&actor->chance, 0, way < 995 ? ttl_us / 5 : 2 * ttl_us);
 }
 
-/* Whoever writes looked at the handle some time ago, as programs do. */
+/* Whoever writes looked at the handle some time ago, as programs do. Those with permits share no
+ * resource. */
 static void protected_write(struct grip *grip)
 {
-    if (grip->record.mode == DLOCK_EXCLUSIVE && grip->record.fence != 0)
+    if (grip->record.limit == 0 && grip->record.mode == DLOCK_EXCLUSIVE && grip->record.fence != 0)
         (void)resource_write(grip->actor->worker->shared, grip->actor->worker->log, &grip->record);
 }
 
@@ -219,7 +223,7 @@ static void hold(struct grip *grip)
         held = stamp(grip);
         if (!held && !one_in(actor, 4))
             return;
-        if (one_in(actor, 15) && grip->record.mode == DLOCK_EXCLUSIVE &&
+        if (one_in(actor, 15) && grip->record.mode == DLOCK_EXCLUSIVE && grip->record.limit == 0 &&
             (actor->worker->caps & DLOCK_CAP_DOWNGRADE) != 0)
             renew(grip, true);
         else if (one_in(actor, 15))
@@ -309,6 +313,7 @@ static bool grip_init(struct grip *grip, struct actor *actor, uint32_t name)
 
     grip->actor = actor;
     grip->record.name_id = name;
+    grip->record.limit = worker->order->limit;
     grip->renewed = actor->place % 4 != 3;
     grip->async = worker->polls_events && actor->place % 5 != 0;
     (void)pthread_mutex_init(&grip->guard, NULL);
@@ -317,6 +322,7 @@ static bool grip_init(struct grip *grip, struct actor *actor, uint32_t name)
     /* Leases go from hand to hand between equal ones only. */
     options.ttl_ms = actor->place % 3 == 2 ? worker->order->ttl_ms / 2 : worker->order->ttl_ms;
     options.op_timeout_ms = worker->op_timeout_ms;
+    options.limit = worker->order->limit;
     if (dlock_new(worker->client, text, (size_t)length, &options, &grip->lock, &err) == DLOCK_OK)
         return true;
     (void)fprintf(stderr, "dlock-torture: %s\n", err.message);

@@ -52,6 +52,7 @@ static unsigned small(const char *text)
 /* The words are crew.c's. */
 static int client_main(char **words)
 {
+    const char *limit = getenv(TORTURE_LIMIT);
     struct worker_order order = {
         .uri = words[0],
         .directory = words[1],
@@ -62,6 +63,7 @@ static int client_main(char **words)
         .generation = small(words[6]),
         .threads = small(words[7]),
         .names = small(words[8]),
+        .limit = limit != NULL ? small(limit) : 0,
     };
 
     order.session =
@@ -145,8 +147,11 @@ static const char *store_make(struct run *run)
 static const char *crew_make(struct run *run)
 {
     const struct settings *settings = &run->settings;
-    char path[160];
+    char path[160], limit[16];
 
+    (void)snprintf(limit, sizeof limit, "%u", settings->profile->limit);
+    if (setenv(TORTURE_LIMIT, limit, 1) != 0)
+        return strerror(errno);
     (void)snprintf(path, sizeof path, "%s/nemesis.log", run->directory);
     run->crew = (struct crew){.store = &run->store,
                               .shared = shared_open(run->directory, true),

@@ -27,7 +27,7 @@ static void witness(struct shared *shared, uint32_t name, unsigned place, unsign
 static void look_around(struct shared *shared, uint32_t name, unsigned place)
 {
     const struct oracle_claim *mine = &shared->claims[name][place];
-    uint32_t mode = atomic_load(&mine->mode);
+    uint32_t mode = atomic_load(&mine->mode), permit = atomic_load(&mine->permit);
 
     atomic_fetch_add(&shared->scans, 1);
     for (unsigned i = 0; i < PLACES_MOST; i++) {
@@ -35,7 +35,7 @@ static void look_around(struct shared *shared, uint32_t name, unsigned place)
         uint64_t attempt = atomic_load(&other->attempt);
         int64_t now_ns;
 
-        if (i == place || attempt == 0 ||
+        if (i == place || attempt == 0 || atomic_load(&other->permit) != permit ||
             (mode == DLOCK_SHARED && atomic_load(&other->mode) == DLOCK_SHARED))
             continue;
         now_ns = dlt_log_now_ns();
@@ -45,14 +45,15 @@ static void look_around(struct shared *shared, uint32_t name, unsigned place)
     }
 }
 
-void oracle_enter(struct shared *shared, uint32_t name, unsigned place, uint64_t attempt,
-                  uint32_t mode, int64_t until_ns)
+void oracle_enter(struct shared *shared, uint32_t name, unsigned place,
+                  const struct dlt_record *record, int64_t until_ns)
 {
     struct oracle_claim *claim = &shared->claims[name][place];
 
     atomic_store(&claim->until_ns, until_ns);
-    atomic_store(&claim->mode, mode);
-    atomic_store(&claim->attempt, attempt);
+    atomic_store(&claim->mode, record->mode);
+    atomic_store(&claim->permit, record->permit);
+    atomic_store(&claim->attempt, record->attempt_id);
     look_around(shared, name, place);
 }
 

@@ -12,9 +12,12 @@
 
 #include "shared.h"
 
-/* The claim of the thread at `place` begins. */
-void oracle_enter(struct shared *shared, uint32_t name, unsigned place, uint64_t attempt,
-                  uint32_t mode, int64_t until_ns);
+#include <history.h>
+
+/* The claim of the thread at `place` begins: attempt, mode and permit are those of the record.
+ * Claims with other permits do not overlap with it. */
+void oracle_enter(struct shared *shared, uint32_t name, unsigned place,
+                  const struct dlt_record *record, int64_t until_ns);
 
 /* It goes on until then; looks around once more. */
 void oracle_extend(struct shared *shared, uint32_t name, unsigned place, int64_t until_ns);

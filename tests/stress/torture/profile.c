@@ -18,6 +18,7 @@
 
 static const struct profile profiles[] = {
     {.name = "P", .text = "all assumptions hold"},
+    {.name = "L", .text = "all assumptions hold, and names are semaphores of three", .limit = 3},
     {.name = "F",
      .text = "a master is replaced, and the failover guard is on",
      .breaks = FAULT_BIT(FAILOVER),
@@ -127,6 +128,8 @@ static uint32_t faults_of(const struct backend *backend)
 
 static bool applies(const struct profile *profile, const struct backend *backend)
 {
+    if (profile->limit > 1)
+        return !backend->session && !backend->majority && backend->kind != STORE_COMMAND;
     if (profile->breaks == 0)
         return true;
     if (backend->nodes == 0)

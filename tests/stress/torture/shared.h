@@ -19,7 +19,7 @@
 struct oracle_claim {
     _Atomic uint64_t attempt; /* 0: nothing */
     _Atomic int64_t until_ns;
-    _Atomic uint32_t mode;
+    _Atomic uint32_t mode, permit;
 };
 
 struct oracle_witness {

@@ -220,9 +220,16 @@ static void tear_down(void)
 
 TestSuite(shared, .init = set_up, .fini = tear_down);
 
-static void enter(unsigned place, uint32_t mode, int64_t left_ms)
+static void enter_with(unsigned place, uint8_t mode, uint32_t permit, int64_t left_ms)
 {
-    oracle_enter(shared, 1, place, place + 1, mode, dlt_log_now_ns() + left_ms * MS);
+    const struct dlt_record record = {.attempt_id = place + 1, .mode = mode, .permit = permit};
+
+    oracle_enter(shared, 1, place, &record, dlt_log_now_ns() + left_ms * MS);
+}
+
+static void enter(unsigned place, uint8_t mode, int64_t left_ms)
+{
+    enter_with(place, mode, 0, left_ms);
 }
 
 Test(shared, oracle_sees_two_claims_at_once)
@@ -233,6 +240,16 @@ Test(shared, oracle_sees_two_claims_at_once)
     enter(2, DLOCK_EXCLUSIVE, 60000);
     cr_assert_eq(shared->witness_count, 2);
     cr_assert_eq(shared->witnesses[0].attempt, 3);
+}
+
+Test(shared, oracle_sees_a_permit_twice)
+{
+    enter_with(0, DLOCK_EXCLUSIVE, 0, 60000);
+    enter_with(1, DLOCK_EXCLUSIVE, 2, 60000);
+    cr_assert_eq(shared->witness_count, 0);
+    enter_with(2, DLOCK_EXCLUSIVE, 2, 60000);
+    cr_assert_eq(shared->witness_count, 1);
+    cr_assert_eq(shared->witnesses[0].other, 2);
 }
 
 Test(shared, oracle_forgets_what_has_ended)

@@ -20,6 +20,7 @@ struct worker_order {
     int64_t ttl_ms, think_us;
     unsigned number, generation; /* which client, and how often it was started before */
     unsigned threads, names;
+    unsigned limit;  /* of each name: a semaphore; 0: a lock */
     bool session;    /* leases live in sessions: see actor.c */
     bool long_holds; /* what the next master lacks is held for longer than a failover takes */
 };
