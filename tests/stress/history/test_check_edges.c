@@ -152,3 +152,21 @@ Test(check_edges, C13_an_old_answer_about_a_place_says_nothing_of_a_fault_since)
     pass_by_after_an_answer(5);
     expect(DLT_RULE_OVERTAKEN, 1);
 }
+
+/* The place of 2 was a grant that it never heard of, before that of 3. */
+Test(check_edges, C13_a_permit_passes_no_place_that_was_lost)
+{
+    add(10, 2, DLT_INV_LOCK, 2, DLT_CALL_WAITS, 0, 0);
+    add(11, 2, DLT_QUEUED, 2, 0, 900, 0);
+    add(20, 3, DLT_INV_LOCK, 3, DLT_CALL_WAITS, 0, 0);
+    add(30, 3, DLT_RET_LOCK, 3, DLOCK_OK, 1000, 7);
+    add(40, 2, DLT_LEFT, 2, 0, 0, 0);
+    add(41, 2, DLT_QUEUED, 2, 0, 900, 0);
+    add(50, 2, DLT_RET_LOCK, 2, DLOCK_OK, 1000, 8);
+    history.records[history.count - 1].permit = 1;
+    unlocks(60, 2, DLOCK_OK);
+    unlocks(70, 3, DLOCK_OK);
+    for (size_t i = 0; i < history.count; i++)
+        history.records[i].limit = 2;
+    expect_clean();
+}
