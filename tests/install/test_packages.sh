@@ -79,7 +79,7 @@ inside() {
 }
 listing() {
     (cd "$changed" && find . -xdev \( -path ./proc -o -path ./dev \) -prune -o \( -name '*dlock*' -o -path '*dlock/*' \) ! -type c -print |
-        grep -vE '^\./(debs|tmp)' | sort)
+        grep -vE '^\./(debs|tmp)|/(landlock|padlock)\.' | sort)
 }
 awk '/^```cpp$/ { here = 1; next } /^```$/ { here = 0 } here' "$source_dir/docs/bindings.md" >"$tap_tmp/page.cpp"
 check "a root is made" makes_root
