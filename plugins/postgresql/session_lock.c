@@ -298,6 +298,26 @@ static enum dlock_status failed(const struct pg_connection *conn, enum dlock_sta
 
 /* [REN-3] An idle session is never ended sooner than a ping before has allowed. A ping that is
  * answered late ends nothing: the next call reads that answer first [C14]. */
+/* key=advisory: somebody removed the row of the name, and a client without that option made one
+ * with another number: its lock excludes this one no more. What cannot be read says nothing. */
+static bool has_other_number(struct pg_session *session, const struct dlock_request *req)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    struct pg_params params = {.count = 0};
+    PGresult *result = NULL;
+    bool other = false;
+
+    if (!session->config.has_number)
+        return false;
+    pg_params_bytes(&params, req->name, req->name_len);
+    if (pg_statements_run(&session->conn, PG_SESSION_NUMBER, &params, 0, &result, &ignored) ==
+            DLOCK_OK &&
+        PQntuples(result) == 1)
+        other = pg_query_number(result, 0, 0) != session->lock.number;
+    PQclear(result);
+    return other;
+}
+
 enum dlock_status pg_session_lock_renew(struct pg_session *session, struct dlock_lease_op *op,
                                         int64_t deadline_ns, struct dlock_error *err)
 {
@@ -329,6 +349,11 @@ enum dlock_status pg_session_lock_renew(struct pg_session *session, struct dlock
     else if (status != DLOCK_OK)
         status = failed(conn, status, err);
     PQclear(result);
+    if (status == DLOCK_OK && has_other_number(session, op->req))
+        return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0,
+                          "%s: the row of the name was removed, and has another number than "
+                          "key=advisory:%" PRId64 " now",
+                          session->config.endpoint, session->lock.number);
     return status;
 }
 

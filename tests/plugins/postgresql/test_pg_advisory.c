@@ -23,7 +23,8 @@ static char number[24];
 static void begin_key(const char *prefix)
 {
     char key[48], where[160];
-    static const char *const order[] = {"out_", "in_", "other_", "taken_", "names_", "show_"};
+    static const char *const order[] = {"out_",   "in_",   "other_", "taken_",
+                                        "names_", "show_", "gone_"};
     int64_t n = -4711;
 
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
@@ -114,6 +115,21 @@ CASE(C12_clients_with_and_without_the_option_exclude_each_other, "names_")
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&plain, &b), DLOCK_OK, "%s", plain.err.message);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
+    dlt_session_close(&plain);
+}
+
+/* C2: the row is removed by hand, and a client without the option makes one with another number. */
+CASE(C2_a_name_that_has_another_number_now_is_lost, "gone_")
+{
+    struct dlt_session plain;
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    (void)dlt_postgres_ask(&server, "DELETE FROM gone_session");
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "no row says nothing: %s", s.err.message);
+    target(&plain, "gone_");
+    cr_assert_eq(dlt_session_open(&plain), DLOCK_OK, "%s", plain.err.message);
+    cr_assert_eq(dlt_try(&plain, &b), DLOCK_OK, "%s", plain.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "%s", s.err.message);
     dlt_session_close(&plain);
 }
 
