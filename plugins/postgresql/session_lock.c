@@ -296,8 +296,6 @@ static enum dlock_status failed(const struct pg_connection *conn, enum dlock_sta
     return ended ? DLOCK_LOST : DLOCK_UNKNOWN;
 }
 
-/* [REN-3] An idle session is never ended sooner than a ping before has allowed. A ping that is
- * answered late ends nothing: the next call reads that answer first [C14]. */
 /* key=advisory: somebody removed the row of the name, and a client without that option made one
  * with another number: its lock excludes this one no more. What cannot be read says nothing. */
 static bool has_other_number(struct pg_session *session, const struct dlock_request *req)
@@ -318,6 +316,8 @@ static bool has_other_number(struct pg_session *session, const struct dlock_requ
     return other;
 }
 
+/* [REN-3] An idle session is never ended sooner than a ping before has allowed. A ping that is
+ * answered late ends nothing: the next call reads that answer first [C14]. */
 enum dlock_status pg_session_lock_renew(struct pg_session *session, struct dlock_lease_op *op,
                                         int64_t deadline_ns, struct dlock_error *err)
 {
