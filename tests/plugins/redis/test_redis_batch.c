@@ -2,7 +2,8 @@
 /* Tests: plugins/redis/calls.c plugins/redis/lease_batch.c plugins/redis/take.c */
 /* Tests: plugins/redis/release.c plugins/redis/send.c plugins/redis/check.c */
 /* Tests: plugins/redis/pipeline_list.c */
-/* Does each element of a batch get its own answer, also when the exchange is cut? (BAT-1 to BAT-4)
+/* Does each element of a batch get its own answer, also when the exchange is cut? (C19, BAT-1 to
+ * BAT-4)
  */
 #include "proxy_client.h"
 #include "redis_kit.h"

@@ -2,7 +2,7 @@
 /* Tests: plugins/sqlite/lease_batch.c plugins/sqlite/lease.c */
 /*
  * Does each element of a batch have its own answer, and is that answer true whichever file
- * operation of its one transaction fails? (BAT-1, BAT-2, BAT-4)
+ * operation of its one transaction fails? (C19, BAT-1, BAT-2, BAT-4)
  */
 #include "store_kit.h"
 #include "vfs_kit.h"

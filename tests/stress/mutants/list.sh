@@ -220,9 +220,8 @@ mutant 29 "a fence without room for the hand-offs of a client" "$etcd" \
 
 mutant 30 "a waiter does not watch its own entry" "$etcd" \
     "with_server etcd -- test_etcd_watch --filter '*/BRK_1*'" \
-    plugins/etcd/watch.c "    if (!watcher_add(watch, slot->predecessor, slot->predecessor_len, watch->shared) ||
-        !watcher_add(watch, watch->keys.key, watch->keys.key_len, false))" \
-    "    if (!watcher_add(watch, slot->predecessor, slot->predecessor_len, watch->shared))" \
+    plugins/etcd/watch.c "    return others && watcher_add(watch, keys->key, keys->key_len, NULL, 0, false);" \
+    "    return others;" \
     plugins/etcd/watch.c "#define WATCHERS     2" "#define WATCHERS     1"
 
 zookeeper="dlock_plugin_zookeeper with_server test_zk_queue test_zk_slots test_zk_doubt test_zk_watch test_zk_follower dlock-faultproxy"
