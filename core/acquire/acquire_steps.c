@@ -418,6 +418,12 @@ bool dl_acquire_steps_shared(struct dl_acquire *a)
     }
 }
 
+void dl_acquire_steps_return_until(struct dl_acquire *a, int64_t until_ns)
+{
+    if (a->attempt.step == DL_STEP_RETURN)
+        a->attempt.until_ns = dl_later(a->attempt.until_ns, until_ns);
+}
+
 void dl_acquire_steps_skip(struct dl_acquire *a)
 {
     if (a->attempt.step == DL_STEP_RETURN) {

@@ -64,6 +64,9 @@ bool dl_acquire_steps_shared(struct dl_acquire *a);
  * one. Only a lease that does not end by itself is given back. */
 void dl_acquire_steps_skip(struct dl_acquire *a);
 
+/* If the next step gives back what the attempt has, it may last until then. */
+void dl_acquire_steps_return_until(struct dl_acquire *a, int64_t until_ns);
+
 /*
  * TRY and REFRESH in parts, for an exchange that many attempts share (try_batch.h). request: sets
  * the request, which is sent at sent_ns; it comes after a session was taken, by session_until. Any

@@ -122,9 +122,10 @@ static int64_t answer_until(const struct batch *batch, size_t i)
     return dl_acquire_fsm_answer_until(&batch->ops[i]->acquire.a.attempt, batch->begun_ns);
 }
 
+/* Of each to the first one of the batch: no two differ by more than the spread. */
 static bool is_close(int64_t a_ns, int64_t b_ns)
 {
-    return a_ns - b_ns <= DL_BATCH_SPREAD_NS && b_ns - a_ns <= DL_BATCH_SPREAD_NS;
+    return a_ns - b_ns <= DL_BATCH_SPREAD_NS / 2 && b_ns - a_ns <= DL_BATCH_SPREAD_NS / 2;
 }
 
 static void stall_note_locked(struct batch *batch, const struct dl_op *op, uint32_t server)
@@ -136,11 +137,14 @@ static void stall_note_locked(struct batch *batch, const struct dl_op *op, uint3
         *stalled_ns = dl_later(*stalled_ns, batch->begun_ns);
 }
 
-/* Puts an attempt back that has an exchange to make. */
-static void put_back_locked(struct batch *batch, size_t i)
+/* Puts an attempt back that has an exchange to make. tried: after the exchange of the batch, whose
+ * stall does not count for it. */
+static void put_back_locked(struct batch *batch, size_t i, bool tried)
 {
     batch->ops[i]->alone = batch->next[i] == DL_ACQUIRE_ASYNC_TALKS;
     dl_run_queue_put_back_locked(batch->client->run_queue, &batch->ops[i]->base.run);
+    if (tried)
+        batch->ops[i]->base.run.ready_ns = dl_client_now(batch->client);
 }
 
 /* What follows from prepare. may_try: the attempts that have to try stay in the batch, if their
@@ -164,7 +168,7 @@ static void settle_locked(struct batch *batch, bool may_try)
         else if (batch->next[i] == DL_ACQUIRE_ASYNC_WAITS)
             dl_op_acquire_waits_locked(op);
         else
-            put_back_locked(batch, i);
+            put_back_locked(batch, i, !may_try);
         if (!may_try)
             stall_note_locked(batch, op, batch->servers[i]);
     }
@@ -212,13 +216,20 @@ static void unlock_end_locked(struct batch *batch, size_t i)
     stall_note_locked(batch, batch->ops[i], batch->servers[i]);
 }
 
-/* Begins the unlocks; those that would wait for a renewal are put back. */
+static int64_t unlock_ns(const struct batch *batch, size_t i)
+{
+    return dl_handle_op_timeout_ms(batch->ops[i]->base.lock) * DL_NS_PER_MS;
+}
+
+/* Begins the unlocks; those that would wait for a renewal are put back, and those that would wait
+ * for an answer to the first one beyond their own deadline. */
 static void unlocks_begin_locked(struct batch *batch)
 {
     for (size_t i = batch->n; i > 0; i--) {
         struct dl_op *op = batch->ops[i - 1];
 
-        batch->ended[i - 1] = dl_unlock_waits_locked(op->base.lock);
+        batch->ended[i - 1] = dl_unlock_waits_locked(op->base.lock) ||
+                              !is_close(unlock_ns(batch, 0), unlock_ns(batch, i - 1));
         if (batch->ended[i - 1])
             dl_run_queue_put_back_locked(batch->client->run_queue, &op->base.run);
     }

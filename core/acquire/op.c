@@ -74,6 +74,8 @@ static void acquire_run_locked(struct dl_op *op, bool stalled)
 
     (void)pthread_mutex_unlock(&client->mutex);
     dl_error_begin(&err);
+    if (op->alone) /* others that ended with it went first */
+        dl_acquire_steps_return_until(&op->acquire.a, dl_client_now(client) + DL_GRACE_NS);
     ended = dl_acquire_async_run(&op->acquire, stalled, &status, &err);
     (void)pthread_mutex_lock(&client->mutex);
     if (ended)

@@ -147,12 +147,13 @@ static void unlock_some(struct sqlite_session *session, struct dlock_batch_op *c
         unlock_each(session, ops, n);
         return;
     }
-    if (status == DLOCK_OK && any)
+    if (status == DLOCK_OK && any) {
         status = sqlite_db_commit_end(&session->db, &err);
-    else if (status == DLOCK_OK)
+        if (status == DLOCK_CONFIG) /* the leases are in the file that was moved */
+            status = DLOCK_LOST;
+    } else if (status == DLOCK_OK) {
         sqlite_db_rollback(&session->db);
-    if (status == DLOCK_CONFIG) /* the leases are in the file that was moved */
-        status = DLOCK_LOST;
+    }
     if (status != DLOCK_OK)
         all_fail(ops, n, status, &err);
     for (size_t i = 0; i < n; i++) {
