@@ -5,13 +5,17 @@
 """
 
 import asyncio
+import gc
 import os
 import random
 import re
+import socket
 import subprocess
 import sys
 import threading
+import time
 import unittest
+from unittest import mock
 
 import dlock
 import tap
@@ -19,6 +23,75 @@ import tap
 SOURCE, PORT = sys.argv[1:3]
 URI = f"redis://127.0.0.1:{PORT}?restart_guard=0"
 os.environ["DLOCK_URI"] = URI
+
+
+def until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("waited 60 s")
+        time.sleep(0.005)
+
+
+class Silent:
+    """A server that accepts and says nothing, until it is closed."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.uri = f"redis://127.0.0.1:{self.listener.getsockname()[1]}?op_timeout=20s"
+        self.connection = None
+
+    def accept(self):
+        self.connection = self.listener.accept()[0]
+
+    def close(self):
+        self.listener.close()
+        self.connection.close()
+
+
+class Ended:
+    """A loop that is closed while a task of it acquires a lock that another client has."""
+
+    def __init__(self, name):
+        gc.collect()
+        self.before = descriptors()
+        self.client, self.holder_client = dlock.Client(URI), dlock.Client(URI)
+        self.lock = dlock.Lock(name, client=self.client, ttl=60)
+        self.other = dlock.Lock(name, client=self.holder_client)
+        self.other.acquire()
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_exception_handler(lambda *_: None)  # it tells of tasks that are pending
+        self.task = self.loop.create_task(self.lock.acquire_async())
+        self.loop.run_until_complete(asyncio.sleep(0.05))
+
+    def grant(self):
+        """The task's lock is granted, and its loop does not know it."""
+        self.other.release()
+        until(lambda: self.client.stats()["held"] == 1)
+
+    def drop(self):
+        self.task = self.loop = None
+        gc.collect()
+
+    def check(self):
+        """Nobody has the lock, both objects can be used, and no descriptor is left."""
+        until(lambda: self.client.stats()["held"] == 0)
+        until(self.other.try_acquire)
+        self.other.release()
+
+        def again():
+            try:
+                return self.lock.try_acquire()
+            except dlock.Already:  # until the thread that undoes the acquire has seen its end
+                return False
+
+        until(again)
+        self.lock.release()
+        self.drop()
+        self.client.close()
+        self.holder_client.close()
+        self.lock = self.other = None
+        until(lambda: descriptors() == self.before)
 
 
 def descriptors():
@@ -152,6 +225,151 @@ class Async(unittest.TestCase):
         asyncio.run(main())
         self.assertGreater(outcomes["cancelled"], 0)
         self.assertGreater(outcomes["held"], 0)
+
+    def test_cancelled_beside(self):
+        """a task that is cancelled after Already leaves the acquire of another task alone"""
+        async def main():
+            lock = dlock.Lock("beside")
+            async with dlock.Lock("beside"):
+                waiting = asyncio.create_task(lock.acquire_async())
+                await asyncio.sleep(0.05)
+                refused = asyncio.create_task(lock.acquire_async())
+                await asyncio.sleep(0)
+                refused.cancel()
+                with self.assertRaises((dlock.Already, asyncio.CancelledError)):
+                    await refused
+            await waiting
+            lock.check()
+            await lock.release_async()
+
+        asyncio.run(main())
+
+    def test_together(self):
+        """two tasks that use a lock first, on a store that is not open, have one handle"""
+        lock, outcomes = dlock.Lock("together", uri=URI + "&ttl=61s", timeout=10), []
+
+        async def work():
+            try:
+                async with lock:
+                    outcomes.append("held")
+                    await asyncio.sleep(0.2)
+            except dlock.Already:
+                outcomes.append("already")
+
+        async def main():
+            await asyncio.gather(work(), work())
+
+        def slow(uri, client=dlock._lock.shared_client):
+            time.sleep(0.3)  # both threads are on the way to a handle
+            return client(uri)
+
+        with mock.patch("dlock._lock.shared_client", slow), \
+                mock.patch("dlock._library.call", wraps=dlock._library.call) as calls:
+            asyncio.run(main())
+        self.assertEqual([call.args[0] for call in calls.call_args_list].count("dlock_new"), 1)
+        self.assertTrue(dlock.Lock("together", timeout=10).acquire())
+        self.assertIn(sorted(outcomes), (["already", "held"], ["held", "held"]))
+
+    def test_opening(self):
+        """the loop uses an open store while a thread opens another, which says nothing"""
+        silent = Silent()
+
+        async def main():
+            async with dlock.Lock("opening"):
+                pass
+            opening = asyncio.create_task(dlock.Lock("x", uri=silent.uri).acquire_async())
+            await asyncio.get_running_loop().run_in_executor(None, silent.accept)
+            async with dlock.Lock("opening too"):
+                self.assertFalse(opening.done())
+            silent.close()
+            with self.assertRaises(dlock.Error):
+                await opening
+
+        asyncio.run(main())
+
+    def test_loop_ends_before_grant(self):
+        """a loop that is closed withdraws its acquires, also if the tasks are kept"""
+        for kept in (False, True):
+            case = Ended(f"before:{kept}")
+            case.loop.close()
+            if not kept:
+                case.drop()
+            case.other.release()
+            case.check()
+
+    def test_loop_ends_after_grant(self):
+        """a lock that is granted to a loop that is closed is released, also if the task is kept"""
+        for kept in (False, True):
+            case = Ended(f"after:{kept}")
+            case.grant()
+            case.loop.close()
+            if not kept:
+                case.drop()
+            case.check()
+
+    def test_loop_ends_beside(self):
+        """a grant that another loop has taken, and its own has not seen, is released"""
+        for kept in (False, True):
+            case = Ended(f"beside:{kept}")
+            case.grant()
+
+            async def other():
+                async with dlock.Lock("beside other", client=case.client):
+                    pass
+
+            asyncio.run(other())
+            case.loop.close()
+            if not kept:
+                case.drop()
+            case.check()
+
+    def test_loop_ends_held(self):
+        """a block that is collected after its loop unlocks, also while it renews, or by another loop"""
+        async def work(lock, renews):
+            async with lock:
+                while renews:
+                    await lock.renew_async()
+                await asyncio.sleep(3600)
+
+        async def collects(case):
+            case.drop()  # the unlock is begun in this loop, and cannot be awaited
+            await asyncio.sleep(0.05)
+
+        for renews, elsewhere in ((False, False), (True, False), (False, True)):
+            case = Ended(f"held:{renews}:{elsewhere}")
+            case.other.release()
+            case.loop.run_until_complete(case.task)
+            case.loop.run_until_complete(case.lock.release_async())
+            case.task = case.loop.create_task(work(case.lock, renews))
+            case.loop.run_until_complete(asyncio.sleep(0.1))
+            self.assertTrue(case.lock.held)
+            with mock.patch("sys.unraisablehook", lambda _: None):
+                with case.client.notices._mutex:  # no other thread takes the end of the renewal
+                    case.loop.close()
+                    if elsewhere:
+                        asyncio.run(collects(case))
+                    case.drop()
+            case.check()
+
+    def test_closed_coroutine(self):
+        """a coroutine that is closed while it acquires withdraws, and the loop goes on"""
+        case = Ended("coroutine")
+        case.task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            case.loop.run_until_complete(case.task)
+
+        async def main():
+            work = case.lock.acquire_async()
+            work.send(None)
+            work.close()
+            case.other.release()
+            while case.client.stats()["waiting"] or case.client.stats()["held"]:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
+
+        case.loop.run_until_complete(main())
+        case.loop.close()
+        case.check()
 
     def test_loops(self):
         """loops of two threads share a client, and each gets its own answers"""

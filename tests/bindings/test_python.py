@@ -9,6 +9,7 @@ import gc
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -199,6 +200,36 @@ class Processes(unittest.TestCase):
         self.assertLess(first, second)
         with lock:
             self.assertGreater(lock.fence, second)
+
+    def test_fork_while_opening(self):
+        """a fork while a thread opens the store of a lock: the child can use the lock"""
+        listener = socket.create_server(("127.0.0.1", 0))
+        lock, raised = dlock.Lock("opening", timeout=10), []
+
+        def opens():
+            try:
+                lock.acquire()
+            except dlock.Error as error:
+                raised.append(error)
+
+        def uses():
+            signal.alarm(30)
+            os.environ["DLOCK_URI"] = REDIS
+            with lock:
+                return lock.held
+
+        os.environ["DLOCK_URI"] = f"redis://127.0.0.1:{listener.getsockname()[1]}?op_timeout=20s"
+        try:
+            thread = threading.Thread(target=opens)
+            thread.start()
+            connection = listener.accept()[0]
+            self.assertEqual(in_child(uses), "True")
+        finally:
+            os.environ["DLOCK_URI"] = URI
+        listener.close()
+        connection.close()
+        thread.join()
+        self.assertEqual(len(raised), 1)
 
     def test_held_across_fork(self):
         """a lock held across a fork is the parent's: the child has NotHeld and Forked"""

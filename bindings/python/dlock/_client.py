@@ -147,6 +147,9 @@ def shared_is_open(uri):
 def shared_client(uri):
     """The client that the locks of this process without a client of their own use."""
     key = _shared_key(uri)
+    client = _shared.get(key)  # without the mutex: another store may be about to open
+    if client is not None:
+        return client
     with _mutex:
         if key not in _shared:
             _shared[key] = Client(uri)

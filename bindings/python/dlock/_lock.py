@@ -20,6 +20,13 @@ def _ms(seconds):
     return max(1, math.ceil(seconds * 1000))
 
 
+def _in_loop():
+    try:
+        return asyncio.get_running_loop() is not None
+    except RuntimeError:
+        return False
+
+
 class Lock:
     """A lock. The object is the owner: threads that exclude each other use an object each.
 
@@ -42,6 +49,7 @@ class Lock:
         self._notices = None  # of the client of _pointer
         self._pointer = None
         self._pid = os.getpid()
+        self._making = {}  # process: a mutex, which a fork may leave locked, so that each has its own
         self._acquired = False  # in process _pid, and not released
         self._options = c.sized(c.Options)
         self._options.ttl_ms = 0 if ttl is None else _ms(ttl)
@@ -64,17 +72,7 @@ class Lock:
         """acquire for asyncio: waits without a thread. A task that is cancelled has not the lock."""
         handle = await self._own_handle_async()
         operation = LOCK if self._mode == c.EXCLUSIVE else RDLOCK
-        future = self._notices.start(handle, operation, self._timeout_ms(timeout))
-        try:
-            await asyncio.wait([future])
-        except asyncio.CancelledError:
-            c.library.dlock_cancel(handle)
-            await ended(future)
-            c.library.dlock_cancel_reset(handle)
-            if future.result()[0] == 0:
-                await ended(self._notices.start(handle, UNLOCK))
-            raise
-        check(future.result())
+        check(await self._notices.run(handle, operation, self._timeout_ms(timeout)))
         self._acquired = True
         return self
 
@@ -171,7 +169,10 @@ class Lock:
     async def __aexit__(self, kind, *_):
         """Unlocks. A failure to unlock is raised unless the block raised something."""
         try:
-            await self.release_async()
+            if kind is GeneratorExit and not _in_loop():  # the task is collected after its loop
+                self._notices.unlock(self._pointer)
+            else:
+                await self.release_async()
         except Exception:
             if kind is None:
                 raise
@@ -196,11 +197,7 @@ class Lock:
 
     async def _operate(self, operation):
         """Begins an operation and waits for its end, which a cancelled task does, too."""
-        pointer = self._held_pointer()
-        future = self._notices.start(pointer, operation)
-        if await ended(future):
-            raise asyncio.CancelledError
-        check(future.result())
+        check(await self._notices.run(self._held_pointer(), operation))
 
     async def _own_handle_async(self):
         """A client that is not open yet is opened by a thread."""
@@ -215,16 +212,19 @@ class Lock:
 
     def _own_handle(self):
         """The handle of this process. That of a parent is left alone: it is the parent's."""
-        if self._pid != os.getpid():
-            self._pointer, self._pid, self._acquired = None, os.getpid(), False
-        if self._pointer is None:
-            name, pointer = name_bytes(self.name), ctypes.c_void_p()
-            client = self._client or shared_client(self._uri)
-            self._notices = client.notices
-            check(c.call("dlock_new", client.pointer(), name, len(name),
-                         ctypes.byref(self._options), ctypes.byref(pointer)))
-            self._pointer = pointer.value
-        return self._pointer
+        if self._pid == os.getpid() and self._pointer is not None:
+            return self._pointer
+        with self._making.setdefault(os.getpid(), threading.Lock()):
+            if self._pid != os.getpid():
+                self._pointer, self._pid, self._acquired = None, os.getpid(), False
+            if self._pointer is None:
+                name, pointer = name_bytes(self.name), ctypes.c_void_p()
+                client = self._client or shared_client(self._uri)
+                self._notices = client.notices
+                check(c.call("dlock_new", client.pointer(), name, len(name),
+                             ctypes.byref(self._options), ctypes.byref(pointer)))
+                self._pointer = pointer.value
+            return self._pointer
 
     def _attempt(self, handle, timeout_ms):
         return c.call("dlock_acquire", handle, self._mode, timeout_ms)
