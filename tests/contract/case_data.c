@@ -46,10 +46,11 @@ static struct shown inspect(struct dlock_client *client, const struct dlt_name *
     return shown;
 }
 
-/* The one holder has these data, in inspect and in list. */
-static void want(struct dlock_client *client, const struct dlt_name *name, const void *data,
-                 size_t len, const char *when)
+/* The one holder has these data, in inspect, and in list if the store has that. */
+static void want(const struct dlt_run *run, struct dlock_client *client,
+                 const struct dlt_name *name, const void *data, size_t len, const char *when)
 {
+    enum dlock_status status = DLOCK_OK;
     struct shown shown = inspect(client, name);
 
     for (int i = 0; i < 2; i++) {
@@ -59,7 +60,10 @@ static void want(struct dlock_client *client, const struct dlt_name *name, const
         DLT_CHECK(len == 0 || memcmp(shown.holders[0].data, data, len) == 0, "other data %s", when);
         shown = (struct shown){0};
         if (i == 0)
-            DLT_OK(dlock_client_list(client, name->text, name->len, shown_add, &shown, &dlt_err));
+            status = dlock_client_list(client, name->text, name->len, shown_add, &shown, &dlt_err);
+        if (i == 0 && dlt_may_lack(run, status))
+            return;
+        DLT_OK(status);
     }
 }
 
@@ -89,7 +93,7 @@ void dlt_case_data_are_bytes(struct dlt_run *run)
         struct dlock *lock = publisher(run, client, data, lens[i], 0);
 
         DLT_TAKE(lock);
-        want(other, &name, data, lens[i], "of a holder");
+        want(run, other, &name, data, lens[i], "of a holder");
         dlock_free(lock);
     }
     memset(data, 0, sizeof data);
@@ -97,7 +101,7 @@ void dlt_case_data_are_bytes(struct dlt_run *run)
         struct dlock *lock = publisher(run, client, data, len, 0);
 
         DLT_TAKE(lock);
-        want(other, &name, data, len, "that are zero");
+        want(run, other, &name, data, len, "that are zero");
         dlock_free(lock);
     }
     dlock_client_close(client);
@@ -114,21 +118,21 @@ void dlt_case_data_belong_to_the_claim(struct dlt_run *run)
 
     memset(text, '-', strlen(text)); /* the handle has a copy */
     DLT_TAKE(lock);
-    want(other, &name, "http://10.0.0.3:8080", 20, "of a holder");
+    want(run, other, &name, "http://10.0.0.3:8080", 20, "of a holder");
     DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
-    want(other, &name, "http://10.0.0.3:8080", 20, "after another one was refused");
+    want(run, other, &name, "http://10.0.0.3:8080", 20, "after another one was refused");
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
-    want(other, &name, "http://10.0.0.3:8080", 20, "after a renewal");
+    want(run, other, &name, "http://10.0.0.3:8080", 20, "after a renewal");
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_CHECK(inspect(other, &name).count == 0, "a free name has a holder");
     DLT_TAKE(plain);
-    want(other, &name, NULL, 0, "of a holder without data");
+    want(run, other, &name, NULL, 0, "of a holder without data");
     DLT_OK(dlock_unlock(plain, &dlt_err));
     DLT_TAKE(next);
-    want(client, &name, "b", 1, "of the next holder");
+    want(run, client, &name, "b", 1, "of the next holder");
     DLT_OK(dlock_unlock(next, &dlt_err));
     DLT_TAKE(lock);
-    want(client, &name, "http://10.0.0.3:8080", 20, "of the same handle again");
+    want(run, client, &name, "http://10.0.0.3:8080", 20, "of the same handle again");
     dlock_free(lock);
     dlock_free(next);
     dlock_free(plain);
@@ -138,6 +142,7 @@ void dlt_case_data_belong_to_the_claim(struct dlt_run *run)
 
 /* Takes the name, and looks at what is shown then. */
 struct candidate {
+    const struct dlt_run *run;
     struct dlock_client *client;
     struct dlt_name name;
     struct dlock *lock;
@@ -154,7 +159,8 @@ static void *candidate_run(void *arg)
 
     for (int i = 0; i < TURNS; i++) {
         DLT_OK(dlock_timedlock(self->lock, 60000, &dlt_err));
-        want(self->client, &self->name, self->word, self->len, "of the thread that holds it");
+        want(self->run, self->client, &self->name, self->word, self->len,
+             "of the thread that holds it");
         dlt_sleep_ms(20);
         DLT_OK(dlock_unlock(self->lock, &dlt_err));
     }
@@ -200,6 +206,7 @@ void dlt_case_data_arrive_with_the_grant(struct dlt_run *run)
 
         options.data_len = i % 3 == 2 ? 0 : strlen(words[i]);
         options.data = words[i];
+        candidates[i].run = run;
         candidates[i].client = clients[i % 2];
         candidates[i].name = dlt_name(run, "x");
         candidates[i].lock = dlt_lock_with(run, clients[i % 2], "x", &options);
@@ -249,13 +256,13 @@ void dlt_case_data_of_each_holder(struct dlt_run *run)
         DLT_OK(dlock_tryrdlock(b, &dlt_err));
         want_both(client, &name, "readers");
         DLT_OK(dlock_unlock(a, &dlt_err));
-        want(client, &name, "bb", 2, "of the reader that is left");
+        want(run, client, &name, "bb", 2, "of the reader that is left");
         DLT_OK(dlock_unlock(b, &dlt_err));
     }
     if ((caps & DLOCK_CAP_DOWNGRADE) != 0) {
         DLT_TAKE(a);
         DLT_OK(dlock_downgrade(a, &dlt_err));
-        want(other, &name, "a", 1, "after a downgrade");
+        want(run, other, &name, "a", 1, "after a downgrade");
         DLT_OK(dlock_tryrdlock(b, &dlt_err));
         want_both(client, &name, "readers, one by a downgrade");
         DLT_OK(dlock_unlock(a, &dlt_err));
@@ -270,7 +277,7 @@ void dlt_case_data_of_each_holder(struct dlt_run *run)
         DLT_TAKE(b);
         want_both(client, &name, "permits");
         dlock_free(a);
-        want(client, &name, "bb", 2, "of the permit that is left");
+        want(run, client, &name, "bb", 2, "of the permit that is left");
         dlock_free(b);
     }
     dlock_client_close(client);
@@ -299,7 +306,7 @@ void dlt_case_data_end_with_the_claim(struct dlt_run *run)
         DLT_TAKE(lock);
         dlt_break(run, other, &name);
         DLT_TAKE(plain);
-        want(client, &name, NULL, 0, "of a holder after a break");
+        want(run, client, &name, NULL, 0, "of a holder after a break");
         DLT_OK(dlock_unlock(plain, &dlt_err));
         (void)dlock_unlock(lock, &dlt_err);
     }
@@ -322,16 +329,16 @@ void dlt_case_data_are_adopted(struct dlt_run *run)
     DLT_TAKE(lock);
     DLT_CHECK(dlock_token(lock, token, sizeof token) > 0, "no token");
     DLT_OK(dlock_adopt(heir, token, &dlt_err));
-    want(client, &name, "a", 1, "after an adoption");
+    want(run, client, &name, "a", 1, "after an adoption");
     DLT_OK(dlock_renew(heir, 0, &dlt_err));
-    want(client, &name, "a", 1, "after a renewal of an adopted lease");
+    want(run, client, &name, "a", 1, "after a renewal of an adopted lease");
     if ((dlock_client_caps(other) & DLOCK_CAP_DOWNGRADE) != 0) {
         DLT_OK(dlock_downgrade(heir, &dlt_err));
-        want(client, &name, "a", 1, "after a downgrade of an adopted lease");
+        want(run, client, &name, "a", 1, "after a downgrade of an adopted lease");
     }
     DLT_OK(dlock_unlock(heir, &dlt_err));
     DLT_TAKE(heir);
-    want(client, &name, "another", 7, "of a lease of the heir's own");
+    want(run, client, &name, "another", 7, "of a lease of the heir's own");
     DLT_OK(dlock_unlock(heir, &dlt_err));
     (void)dlock_unlock(lock, &dlt_err);
     dlock_free(lock);
@@ -391,7 +398,7 @@ void dlt_case_data_or_a_refusal(struct dlt_run *run)
     DLT_OK(dlock_new(client, name.text, name.len, &options, &lock, &dlt_err));
     DLT_TAKE(lock);
     if (dlt_can_inspect(client))
-        want(client, &name, NULL, 0, "of a holder that publishes nothing");
+        want(run, client, &name, NULL, 0, "of a holder that publishes nothing");
     dlock_free(lock);
     dlock_client_close(client);
 }

@@ -52,6 +52,8 @@ static void history_check(void)
                                         .report = on_violation};
     struct dlt_check_figures figures;
 
+    if (sim_fails_over()) /* the next master may lack a lease, and a place in the queue */
+        options.kept = options.explained = options.local_fifo = false;
     FUZZ_CHECK(dlt_check(&sim_world.history, &options, &figures) == 0, "no memory");
     fuzz_goals[LOCKS].reached += figures.acquired;
     fuzz_goals[UNKNOWNS].reached += figures.unknown;
