@@ -327,13 +327,22 @@ class Async(unittest.TestCase):
         """a block that is collected after its loop unlocks, also while it renews, or by another loop"""
         async def work(lock, renews):
             async with lock:
-                while renews:
+                asyncio.get_running_loop().stop()
+                if renews:
                     await lock.renew_async()
                 await asyncio.sleep(3600)
 
         async def collects(case):
             case.drop()  # the unlock is begun in this loop, and cannot be awaited
-            await asyncio.sleep(0.05)
+            end = time.monotonic() + 60
+            while True:
+                try:
+                    await case.lock.acquire_async()
+                    return await case.lock.release_async()
+                except dlock.Already:
+                    self.assertLess(time.monotonic(), end)
+                    await asyncio.sleep(0.005)
+                gc.collect()  # of the block, which the first collection has only ended
 
         for renews, elsewhere in ((False, False), (True, False), (False, True)):
             case = Ended(f"held:{renews}:{elsewhere}")
@@ -341,7 +350,7 @@ class Async(unittest.TestCase):
             case.loop.run_until_complete(case.task)
             case.loop.run_until_complete(case.lock.release_async())
             case.task = case.loop.create_task(work(case.lock, renews))
-            case.loop.run_until_complete(asyncio.sleep(0.1))
+            case.loop.run_forever()  # until the block, or the renewal, has begun
             self.assertTrue(case.lock.held)
             with mock.patch("sys.unraisablehook", lambda _: None):
                 with case.client.notices._mutex:  # no other thread takes the end of the renewal
@@ -363,7 +372,9 @@ class Async(unittest.TestCase):
             work.send(None)
             work.close()
             case.other.release()
+            end = time.monotonic() + 60
             while case.client.stats()["waiting"] or case.client.stats()["held"]:
+                self.assertLess(time.monotonic(), end)
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.05)
 

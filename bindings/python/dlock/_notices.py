@@ -44,24 +44,14 @@ class _Watch:
             return False
 
 
-    def forget(self, wait):
-        reader = self.reader()
-        if reader is not None:
-            reader.futures.discard(wait.future())
-
-
-def _gone():
-    """A reference to no future."""
-
-
 class _Wait:
     """An operation, until the task that began it has seen its end."""
 
-    def __init__(self, lock, operation):
+    def __init__(self, lock, operation, future=None):
         self.lock, self.operation = lock, operation
         self.acquires = operation in (LOCK, RDLOCK)
         self.unlocks = False  # an orphan that is unlocked whatever its result is
-        self.future = _gone  # a weak reference
+        self.future = future and weakref.ref(future)
         self.result = None  # (status, message) as soon as DONE was taken
         self.watch = None
         self.orphan = False  # its task or its loop has ended: nobody will see its end
@@ -70,7 +60,6 @@ class _Wait:
         future = self.future()
         if future is not None and not future.done():
             future.set_result(self.result)
-            self.watch.forget(self)  # from here on only its task keeps it
 
 
 class Notices:
@@ -86,8 +75,8 @@ class Notices:
     async def run(self, lock, operation, timeout_ms=0):
         """An operation: (status, message). A cancelled task waits for its end, and has no lock."""
         loop = asyncio.get_running_loop()
-        future, wait, cancelled = loop.create_future(), _Wait(lock, operation), None
-        wait.future = weakref.ref(future, lambda _: self._abandon(wait))
+        future, cancelled = loop.create_future(), None
+        wait = _Wait(lock, operation, future)
         with self._mutex:
             result = self._start_locked(loop, wait, timeout_ms)
         if result[0] != 0:
@@ -168,7 +157,6 @@ class Notices:
         """In the loop's thread: the task has seen the end of its operation."""
         with self._mutex:
             self._unlisten(wait)
-            wait.future = _gone
             if self._waits.get(wait.lock) is wait:
                 del self._waits[wait.lock]
                 if cancelled is not None and wait.acquires:
@@ -274,9 +262,10 @@ class Notices:
             watch, wait.watch = wait.watch, None
             if watch is None or self._watches.get(watch.key) is not watch:
                 return
-            watch.forget(wait)
             reader = watch.reader()
             watch.count -= 1
+            if reader is not None:
+                reader.futures.discard(wait.future())
             if watch.count == 0:
                 del self._watches[watch.key]
                 if reader is not None and not reader.loop.is_closed():
