@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -296,24 +297,49 @@ static enum dlock_status failed(const struct pg_connection *conn, enum dlock_sta
     return ended ? DLOCK_LOST : DLOCK_UNKNOWN;
 }
 
-/* key=advisory: somebody removed the row of the name, and a client without that option made one
- * with another number: its lock excludes this one no more. What cannot be read says nothing. */
-static bool has_other_number(struct pg_session *session, const struct dlock_request *req)
+/* With key=advisory the answer has the number of the name, too, in the same exchange: another
+ * statement whose answer is late would end the session, and the lock with it. */
+static enum dlock_status ping(struct pg_session *session, const struct dlock_request *req,
+                              PGresult **result, struct dlock_error *err)
 {
-    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    static const char plain[] =
+        "SELECT pg_backend_pid(), set_config('idle_session_timeout', $1::text, false)";
     struct pg_params params = {.count = 0};
-    PGresult *result = NULL;
-    bool other = false;
+    char *keyed = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
 
-    if (!session->config.has_number)
-        return false;
-    pg_params_bytes(&params, req->name, req->name_len);
-    if (pg_statements_run(&session->conn, PG_SESSION_NUMBER, &params, 0, &result, &ignored) ==
-            DLOCK_OK &&
-        PQntuples(result) == 1)
-        other = pg_query_number(result, 0, 0) != session->lock.number;
-    PQclear(result);
-    return other;
+    pg_params_number(&params, session->lock.lease_ms);
+    if (session->config.has_number) {
+        keyed = pg_statements_expand(
+            &session->config,
+            "SELECT pg_backend_pid(), set_config('idle_session_timeout', $1::text, false),"
+            " (SELECT number FROM public.dlock_session WHERE name = $2)");
+        if (keyed == NULL)
+            return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a renewal");
+        pg_params_bytes(&params, req->name, req->name_len);
+    }
+    status = pg_query_ping(&session->conn, keyed != NULL ? keyed : plain, &params, result, err);
+    if (status == DLOCK_OK)
+        status = pg_query_expect(&session->conn, result, keyed != NULL ? 3 : 2, 1, err);
+    free(keyed);
+    return status;
+}
+
+/* LOST: another session has answered; or the row of the name was removed, and a client without
+ * key=advisory made one with another number, whose lock excludes this one no more. */
+static enum dlock_status pong(const struct pg_session *session, const PGresult *result,
+                              struct dlock_error *err)
+{
+    if (pg_query_number(result, 0, 0) != session->lock.pid)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0, "%s: another session answers",
+                          session->config.endpoint);
+    if (session->config.has_number && !PQgetisnull(result, 0, 2) &&
+        pg_query_number(result, 0, 2) != session->lock.number)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0,
+                          "%s: the row of the name was removed, and has another number than "
+                          "key=advisory:%" PRId64 " now",
+                          session->config.endpoint, session->lock.number);
+    return DLOCK_OK;
 }
 
 /* [REN-3] An idle session is never ended sooner than a ping before has allowed. A ping that is
@@ -323,7 +349,6 @@ enum dlock_status pg_session_lock_renew(struct pg_session *session, struct dlock
 {
     struct pg_connection *conn = &session->conn;
     struct pg_session_lock *lock = &session->lock;
-    struct pg_params params = {.count = 0};
     PGresult *result = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -334,26 +359,11 @@ enum dlock_status pg_session_lock_renew(struct pg_session *session, struct dlock
     op->grant.lease_ms = lease_ms(session, op->req);
     if (lock->lease_ms < op->grant.lease_ms)
         lock->lease_ms = op->grant.lease_ms;
-    pg_params_number(&params, lock->lease_ms);
     status = pg_connection_enter(conn, deadline_ns, err);
     if (status == DLOCK_OK)
-        status = pg_query_ping(conn,
-                               "SELECT pg_backend_pid(), set_config('idle_session_timeout',"
-                               " $1::text, false)",
-                               &params, &result, err);
-    if (status == DLOCK_OK)
-        status = pg_query_expect(conn, &result, 2, 1, err);
-    if (status == DLOCK_OK && pg_query_number(result, 0, 0) != lock->pid)
-        status = dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0, "%s: another session answers",
-                            session->config.endpoint);
-    else if (status != DLOCK_OK)
-        status = failed(conn, status, err);
+        status = ping(session, op->req, &result, err);
+    status = status == DLOCK_OK ? pong(session, result, err) : failed(conn, status, err);
     PQclear(result);
-    if (status == DLOCK_OK && has_other_number(session, op->req))
-        return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0,
-                          "%s: the row of the name was removed, and has another number than "
-                          "key=advisory:%" PRId64 " now",
-                          session->config.endpoint, session->lock.number);
     return status;
 }
 

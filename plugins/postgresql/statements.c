@@ -113,7 +113,6 @@ static const struct {
     [PG_SESSION_WAIT] = {"SELECT public.dlock_session_wait($1, $2 <> 0::bigint, $3, $4)", 1, OFTEN},
     [PG_SESSION_RELEASE] = {"SELECT public.dlock_session_release($1, $2, $3, $4 <> 0::bigint)", 1,
                             OFTEN},
-    [PG_SESSION_NUMBER] = {"SELECT number FROM public.dlock_session WHERE name = $1", 1, READS},
     [PG_SESSION_HOLDERS] = {"SELECT name, is_shared, fence, lease_ms, held_ms, token, label,"
                             " waiters, pid FROM public.dlock_session_holders($1,"
                             " $2 <> 0::bigint, $3 <> 0::bigint)",

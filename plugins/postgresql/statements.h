@@ -36,7 +36,6 @@ enum pg_statement {
     PG_SESSION_CONFIRM, /* name, number, token, shared, lease, label: the same */
     PG_SESSION_WAIT,    /* number, shared, lease, ms: nothing */
     PG_SESSION_RELEASE, /* name, number, token, shared: result */
-    PG_SESSION_NUMBER,  /* name: its number */
     PG_SESSION_HOLDERS, /* name, 1: that name, 0: all that begin with it, 1 for other programs, too:
                            name, shared, fence, lease, held ms, token, label, waiters, pid */
     PG_STATEMENTS
