@@ -221,8 +221,8 @@ static int64_t unlock_ns(const struct batch *batch, size_t i)
     return dl_handle_op_timeout_ms(batch->ops[i]->base.lock) * DL_NS_PER_MS;
 }
 
-/* Begins the unlocks; those that would wait for a renewal are put back, and those that would wait
- * for an answer to the first one beyond their own deadline. */
+/* Begins the unlocks. An unlock is put back if it would wait for a renewal, or if the exchange of
+ * the first unlock may last beyond its own deadline. */
 static void unlocks_begin_locked(struct batch *batch)
 {
     for (size_t i = batch->n; i > 0; i--) {

@@ -18,7 +18,7 @@
 #define DL_BATCH_SPREAD_NS (DL_GRACE_NS / 2)
 
 /* Makes one exchange for the releases of n unlocks of one client, at most DL_BATCH_MOST. All are in
- * DL_RELEASE_SEND, with deadlines that are close. Those that end have their status. */
+ * DL_RELEASE_SEND, with deadlines that are close. A release that ends has its status. */
 void dl_unlock_batch_send(struct dl_unlock *const *unlocks, size_t n);
 
 #endif

@@ -53,7 +53,7 @@ do
         table.insert(migrating, tonumber(slot))
     end
 
-    -- Of the slots from first to upto, those that all leave or all stay. Returns the last one, and whether they leave.
+    -- The run of slots from first that all leave or all stay, to upto at most. Returns the last slot of the run, and whether the run leaves.
     local function alike(first, upto)
         for _, slot in ipairs(migrating) do
             if slot == first then

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pipeline_list.h - the requests of a connection without an answer, in their order, and the bytes
- * of those that were not sent. All functions need the pipeline's mutex. */
+ * of the requests that were not sent. All functions need the pipeline's mutex. */
 #ifndef REDIS_PIPELINE_LIST_H
 #define REDIS_PIPELINE_LIST_H
 

@@ -30,7 +30,7 @@ struct zk_node {
 };
 
 /* The path of a new node without the sequence: "BASE/NAME/_c_<token>-__WRIT__"; of a semaphore
- * "BASE/NAME/_c_<token>-l<limit>-__WRIT__", which is a writer for those who know no limits. Returns
+ * "BASE/NAME/_c_<token>-l<limit>-__WRIT__", which is a writer for a program without limits. Returns
  * its length. out: ZK_PATH_MAX + 1 + ZK_NODE_MAX bytes. */
 size_t zk_node_make(char *out, enum zk_recipe recipe, const char *parent, const char *token,
                     enum dlock_mode mode, uint32_t limit);
