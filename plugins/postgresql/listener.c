@@ -3,10 +3,10 @@
 
 #include "connect.h"
 #include "lib/hex.h"
+#include "message.h"
 #include "pooler.h"
 #include "query.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,64 +22,19 @@
 #define RETRY_SHIFTS 5
 #define DEAF_NS      (60 * DL_NS_PER_S)   /* after a pooler that loses messages was found */
 #define FAIR_NS      (300 * DL_NS_PER_MS) /* with less time, a failure to connect says nothing */
-#define LEASE_MOST   INT64_C(1000000000000)
-#define PERMIT_MOST  1000
 
 static int64_t now(const struct pg_listener *listener)
 {
     return listener->shared->client.host->now_ns(listener->shared->client.host->ctx);
 }
 
-/* ---- messages ---- */
-
-struct message {
-    unsigned char token[DLOCK_TOKEN_SIZE];
-    uint64_t fence;
-    int64_t lease_ms;
-    uint32_t permit;
-};
-
-/* "", or " <permit>". */
-static bool permit_parse(const char *text, uint32_t *permit)
-{
-    char *end = NULL;
-    unsigned long number = 0;
-
-    *permit = 0;
-    if (*text == '\0')
-        return true;
-    if (text[0] != ' ' || text[1] < '0' || text[1] > '9')
-        return false;
-    errno = 0;
-    number = strtoul(text + 1, &end, 10);
-    *permit = (uint32_t)number;
-    return errno == 0 && *end == '\0' && number < PERMIT_MOST;
-}
-
-static bool parse(const char *text, struct message *message)
-{
-    char hex[2 * DLOCK_TOKEN_SIZE + 1];
-    char *end = NULL;
-
-    (void)snprintf(hex, sizeof hex, "%s", text);
-    if (!dl_hex_decode(message->token, DLOCK_TOKEN_SIZE, hex) || text[sizeof hex - 1] != ' ')
-        return false;
-    errno = 0;
-    message->fence = strtoull(text + sizeof hex, &end, 10);
-    if (errno != 0 || *end != ' ')
-        return false;
-    message->lease_ms = strtoll(end + 1, &end, 10);
-    return errno == 0 && message->lease_ms > 0 && message->lease_ms < LEASE_MOST &&
-           permit_parse(end, &message->permit);
-}
-
 /* by_leader: it reads, and needs no wake-up. */
 static void deliver(struct pg_listener *listener, const char *text, bool by_leader)
 {
-    struct message message = {.fence = 0};
+    struct pg_message message;
     struct pg_waiter *waiter = NULL;
 
-    if (!parse(text, &message))
+    if (!pg_message_parse(text, &message))
         return;
     (void)pthread_mutex_lock(&listener->waiters.mutex);
     waiter = (struct pg_waiter *)waiters_find_locked(&listener->waiters, message.token);

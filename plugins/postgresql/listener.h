@@ -77,7 +77,7 @@ void pg_listener_sleep_locked(struct pg_listener *listener, struct waiter *waite
 /* Whether messages arrive, or the next sleep tries to make a connection for them. */
 bool pg_listener_hears_locked(const struct pg_listener *listener);
 
-/* A message "<token> <fence> <lease_ms>", then " <permit>" of a semaphore. */
+/* What a message says to the waiter with its token. Others and nonsense are left out. */
 void pg_listener_deliver(struct pg_listener *listener, const char *text);
 
 /* Ends the connection of a client whose last waiter has gone some time ago. Cheap; call it often.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/postgresql/listener.c plugins/postgresql/waiter.c plugins/postgresql/notify.c */
+/* Tests: plugins/postgresql/message.c */
 /* The connection on which a client hears of grants: when it is there, and what it hears. */
 #include "connect.h"
 #include "notify.h"
@@ -124,6 +125,13 @@ Test(pg_listener, PROTOCOL_messages_that_mean_nothing)
         B_HEX " 32 1 2 3",
         B_HEX "  32 99999999999999999999",
         B_HEX " 99999999999999999999999 1",
+        B_HEX " 9223372036854775808 1000",
+        B_HEX " -32 1000",
+        B_HEX " +32 1000",
+        B_HEX "  32 1000",
+        B_HEX " 32  1000",
+        B_HEX " 32 +1000",
+        B_HEX " 32 1000000000000",
         B_HEX "\t32 1",
         B_HEX "62 32 1",
         "6262626262626262626262626262626 32 1",
