@@ -9,7 +9,9 @@
 
 #define PLACEHOLDER "public.dlock_"
 
-#define KEPT "dlock.wake" /* a setting of the session: what PG_PASS keeps for PG_TELL */
+/* A setting of the session: what PG_PASS keeps for PG_TELL, which empties it: a PASS that fails
+ * leaves what was there. */
+#define KEPT "dlock.wake"
 
 #define HOLDER_COLUMNS                                                                     \
     "SELECT h.shared, h.fence,"                                                            \
@@ -100,7 +102,8 @@ static const struct {
                  " $4 <> 0::bigint, $5) AS f OFFSET 0) x",
                  2, OFTEN},
     [PG_TELL] = {"SELECT pg_notify(split_part(w, ' ', 1), substr(w, strpos(w, ' ') + 1))"
-                 " FROM (SELECT current_setting('" KEPT "', true) AS w OFFSET 0) x"
+                 " FROM (SELECT w, set_config('" KEPT "', '', false) FROM"
+                 " (SELECT current_setting('" KEPT "', true) AS w OFFSET 0) y OFFSET 0) x"
                  " WHERE w <> '' AND strpos(w, E'\\n') = 0 AND NOT starts_with(w, $1)",
                  1, OFTEN},
     [PG_SESSION_TAKE] = {"SELECT result, fence, pid, n_number FROM"

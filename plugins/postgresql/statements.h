@@ -29,8 +29,8 @@ enum pg_statement {
                    last holder in its way runs out (0: none is) */
     PG_NOTIFY,  /* channel, message: nothing */
     PG_PASS,    /* the parameters and columns of PG_RELEASE; the session keeps wake for PG_TELL */
-    PG_TELL,    /* the beginning of messages that are left out: sends what PG_PASS has kept, if that
-                   is one line */
+    PG_TELL,    /* the beginning of messages that are left out: sends what PG_PASS has kept, once,
+                   if that is one line */
     PG_SESSION_TAKE, /* name, number of key=advisory or null, token, shared, lease, label: result,
                         fence, pid, number */
     PG_SESSION_CONFIRM, /* name, number, token, shared, lease, label: the same */

@@ -172,6 +172,42 @@ Test(pg_pass, UNL_3_a_lease_that_is_not_there)
     hand_over();
 }
 
+static void run_on(struct dlt_session *session, const char *sql)
+{
+    PGresult *result = PQexec(connection(session)->pq, sql);
+
+    cr_assert(PQresultStatus(result) == PGRES_COMMAND_OK ||
+                  PQresultStatus(result) == PGRES_TUPLES_OK,
+              "%s: %s", sql, PQresultErrorMessage(result));
+    PQclear(result);
+}
+
+/* What the unlock before had to say was said. */
+Test(pg_pass, NOTIFY_is_not_repeated_by_an_unlock_that_fails)
+{
+    char text[80];
+
+    hand_over();
+    hand_over();
+    cr_assert(connection(&one)->passes);
+    (void)snprintf(text, sizeof text, "LISTEN %s",
+                   atomic_load(&((struct pg_session *)two.self)->shared->listener)->channel);
+    cr_assert_str_eq(heard(text), "nothing");
+    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
+    queue(&two, &b);
+    run_on(&also, "SET idle_in_transaction_session_timeout = 0");
+    run_on(&also, "BEGIN");
+    run_on(&also, "SELECT 1 FROM public.w_lease WHERE name = 'job' FOR UPDATE");
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_UNAVAILABLE, "%s", one.err.message);
+    cr_assert_eq(logged(TOGETHER), 2, "it ran in the same exchange");
+    cr_assert_str_eq(heard("SELECT 1"), "nothing");
+    run_on(&also, "ROLLBACK");
+    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK, "%s", one.err.message);
+    cr_assert_eq(logged(TOGETHER), 3);
+    cr_assert_str_neq(heard("SELECT 1"), "nothing");
+    cr_assert_eq(watch(&two, &b, 20000), DLOCK_OK, "%s", two.err.message);
+}
+
 /* A setting would stay with a session that another client gets next. */
 Test(pg_pass, never_behind_a_pooler)
 {

@@ -193,6 +193,16 @@ mutant 38 "whoever unlocks passes on a name that others wait for" "$postgresql" 
     plugins/postgresql/row.sql "  IF r.token = t AND r.until > moment AND r.waiters > 0" \
     "  IF r.until > moment AND r.waiters > 0"
 
+mutant 39 "a grant by an unlock is not on the disk when it is answered" \
+    "dlock_plugin_postgresql test_pg_hostile" "test_pg_hostile --filter '*/CRASH_SAFE*'" \
+    plugins/postgresql/row.sql \
+    "      IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        note := set_config('synchronous_commit', 'on', true);
+      END IF;
+      IF q.token" \
+    "      note := set_config('synchronous_commit', 'off', true);
+      IF q.token"
+
 etcd="dlock_plugin_etcd with_server test_etcd_slots test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_handoff dlock-faultproxy"
 
 mutant 26 "a lease is used again before the answer that its key is gone" "$etcd" \
