@@ -213,18 +213,15 @@ static enum dlock_status wait_ended(struct pg_connection *conn, const struct dlo
     return dlock_fail(err, PG_ORIGIN, DLOCK_TIMEOUT, 0, "held by another owner");
 }
 
-/* Waits in the server's queue. OK: the advisory lock is ours. */
-static enum dlock_status wait_for(struct pg_session *session, const struct dlock_request *req,
-                                  struct dlock_error *err)
+/* One statement that waits in the server's queue, until the deadline. */
+static enum dlock_status wait_once(struct pg_session *session, const struct dlock_request *req,
+                                   int64_t left_ns, struct dlock_error *err)
 {
     struct pg_connection *conn = &session->conn;
-    const int64_t left_ns = req->deadline_ns - pg_connection_now(conn);
     struct pg_params params = {.count = 0};
     PGresult *result = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (left_ns <= 0)
-        return dlock_fail(err, PG_ORIGIN, DLOCK_TIMEOUT, 0, "held by another owner");
     pg_params_number(&params, session->lock.number);
     pg_params_number(&params, req->mode == DLOCK_SHARED);
     pg_params_number(&params, lease_ms(session, req));
@@ -234,7 +231,28 @@ static enum dlock_status wait_for(struct pg_session *session, const struct dlock
     status = pg_statements_run(conn, PG_SESSION_WAIT, &params, 1, &result, err);
     conn->long_wait = false;
     PQclear(result);
-    return status == DLOCK_OK ? DLOCK_OK : wait_ended(conn, req, status, err);
+    return status;
+}
+
+/* OK: the advisory lock is ours. A server whose clock has jumped ends the wait too soon. */
+static enum dlock_status wait_for(struct pg_session *session, const struct dlock_request *req,
+                                  struct dlock_error *err)
+{
+    struct pg_connection *conn = &session->conn;
+    int64_t left_ns = req->deadline_ns - pg_connection_now(conn);
+    enum dlock_status status = DLOCK_TIMEOUT;
+
+    if (left_ns <= 0)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_TIMEOUT, 0, "held by another owner");
+    while (left_ns > 0) {
+        status = wait_once(session, req, left_ns, err);
+        if (status == DLOCK_OK)
+            return status;
+        if (conn->dead || err->code != pg_errmap_code(STATE_LOCK_TIMEOUT))
+            break;
+        left_ns = req->deadline_ns - pg_connection_now(conn);
+    }
+    return wait_ended(conn, req, status, err);
 }
 
 /* [LCK-2] */

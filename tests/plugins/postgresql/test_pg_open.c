@@ -209,6 +209,8 @@ Test(own, OPN_1_a_standby_is_CONFIG)
     (void)fclose(file);
     cr_assert(dlt_postgres_again(&server), "%s", server.why);
     dlt_want(&s, DLOCK_CONFIG, "standby");
+    dlt_session_strategy(&s, "session", "standby");
+    dlt_want(&s, DLOCK_CONFIG, "standby");
     tear_down();
 }
 

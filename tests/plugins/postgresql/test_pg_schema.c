@@ -248,6 +248,18 @@ Test(schema, AUTH_a_role_that_only_inspects)
     end();
 }
 
+/* Each: what breaks the tables, words of the refusal, what mends them. */
+static void each_refused(const char *const (*bad)[3], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        opened();
+        ask(bad[i][0], "");
+        refused(DLOCK_CONFIG, bad[i][1]);
+        ask(bad[i][2], "");
+    }
+    opened();
+}
+
 Test(schema, OPN_1_tables_that_cannot_keep_a_lock)
 {
     static const char *const bad[][3] = {
@@ -277,13 +289,36 @@ Test(schema, OPN_1_tables_that_cannot_keep_a_lock)
     };
 
     begin("bad");
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        opened();
-        ask(bad[i][0], "");
-        refused(DLOCK_CONFIG, bad[i][1]);
-        ask(bad[i][2], "");
-    }
-    opened();
+    each_refused(bad, sizeof bad / sizeof bad[0]);
+    end();
+}
+
+Test(schema, OPN_1_tables_of_strategy_session_that_cannot_keep_a_lock)
+{
+    static const char *const bad[][3] = {
+        {"ALTER TABLE odd_session ALTER token TYPE text USING 'x'",
+         "odd_session, column token: text",
+         "ALTER TABLE odd_session ALTER token TYPE bytea USING 'x'"},
+        {"ALTER TABLE odd_session RENAME number TO numbers", "odd_session, column number: missing",
+         "ALTER TABLE odd_session RENAME numbers TO number"},
+        {"ALTER TABLE odd_session_reader DROP CONSTRAINT odd_session_reader_pkey",
+         "odd_session_reader: has no primary key",
+         "ALTER TABLE odd_session_reader ADD PRIMARY KEY (name, token)"},
+        {"ALTER TABLE odd_session SET UNLOGGED", "odd_session: not logged",
+         "ALTER TABLE odd_session SET LOGGED"},
+        {"UPDATE odd_meta SET version = 2", "version 2, this plugin knows 1",
+         "UPDATE odd_meta SET version = 1"},
+        {"UPDATE odd_meta SET strategy = 'row'", "strategy=row, not session",
+         "UPDATE odd_meta SET strategy = 'session'"},
+        {"CREATE OR REPLACE FUNCTION odd_session_number(n bytea, key bigint) RETURNS bigint"
+         " LANGUAGE sql AS 'SELECT 1::bigint'",
+         "function public.odd_session_number: of another version",
+         "DROP FUNCTION odd_session_number"},
+    };
+
+    begin("odd");
+    dlt_session_option(&s, "strategy", "session");
+    each_refused(bad, sizeof bad / sizeof bad[0]);
     end();
 }
 

@@ -69,6 +69,10 @@ Test(settings, OPN_2_a_server_that_does_not_sync_keeps_nothing_over_a_crash)
     has("|fsync=off!|");
     has("|full_page_writes=off!|");
     cr_assert_eq(probed.clears, DURABILITY);
+    dlt_session_close(&s);
+    dlt_session_strategy(&s, "session", "unsynced");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(s.info.caps & DURABILITY, 0);
     end();
 }
 
