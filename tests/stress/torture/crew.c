@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "crew.h"
 #include "oracle.h"
+#include "route.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -57,7 +58,7 @@ static _Noreturn void rival_exec(const char *const *argv)
 
 static _Noreturn void member_exec(const struct crew *crew, unsigned client, pid_t parent)
 {
-    char uri[2048], words[7][24];
+    char uri[2048], routes[200], words[7][24];
     const char *argv[] = {
         "sh",     "-c",     "exec $0 \"$@\"", crew->rival, uri,      crew->directory, words[0],
         words[1], words[2], words[3],         words[4],    words[5], words[6],        NULL,
@@ -69,6 +70,8 @@ static _Noreturn void member_exec(const struct crew *crew, unsigned client, pid_
     if (getppid() != parent)
         _exit(127);
     store_uri(crew->store, client, uri, sizeof uri);
+    store_routes(crew->store, client, routes, sizeof routes);
+    (void)setenv(TORTURE_ROUTES, routes, 1);
     (void)snprintf(words[0], sizeof words[0], "%" PRIu64, crew->seed);
     (void)snprintf(words[1], sizeof words[1], "%" PRId64, crew->ttl_ms);
     (void)snprintf(words[2], sizeof words[2], "%" PRId64, crew->think_us);

@@ -131,6 +131,7 @@ static const char *store_make(struct run *run)
                                     .directory = run->directory,
                                     .clients = run->settings.processes,
                                     .guarded = run->settings.profile->guarded,
+                                    .routed = run->settings.rival == NULL,
                                     .longest_ms = settings_longest_ms(&run->settings),
                                     .forgets = run->settings.profile->forgets};
 

@@ -3,8 +3,9 @@
 
 #include <poll.h>
 
-#define TICK_MS  100
-#define AGAIN_MS 10
+#define TICK_MS    100
+#define AGAIN_MS   10
+#define UNREADY_MS 8000 /* as long a store may take until a master can be replaced */
 
 static int64_t elapsed_ms(const struct nemesis *nemesis)
 {
@@ -28,7 +29,7 @@ static void begin(struct nemesis *nemesis, const struct fault *fault)
 
         if (active->fault != NULL)
             continue;
-        *active = (struct active){.fault = fault};
+        *active = (struct active){.fault = fault, .began_ms = elapsed_ms(nemesis)};
         nemesis->tried[fault->kind]++;
         note(nemesis, false);
         fault_begin(nemesis, active);
@@ -39,7 +40,7 @@ static void begin(struct nemesis *nemesis, const struct fault *fault)
 
 static int64_t end_ms(const struct active *active)
 {
-    return active->fault->start_ms + active->fault->length_ms + active->later_ms;
+    return active->began_ms + active->fault->length_ms + active->later_ms;
 }
 
 static void end(struct nemesis *nemesis, struct active *active)
@@ -98,13 +99,37 @@ static void wait_until(struct nemesis *nemesis, int64_t at_ms, const volatile in
     }
 }
 
-/* A failover lasts until there is another master, and the next one waits for that. */
-static bool may_begin(const struct nemesis *nemesis, const struct fault *fault)
+bool nemesis_may_begin(const struct nemesis *nemesis, const struct fault *fault)
 {
-    for (size_t i = 0; i < ACTIVE_MOST && fault->kind == FAULT_FAILOVER; i++)
-        if (nemesis->active[i].fault != NULL && nemesis->active[i].fault->kind == FAULT_FAILOVER)
+    for (size_t i = 0; i < ACTIVE_MOST; i++)
+        if (nemesis->active[i].fault != NULL && fault_excludes(nemesis->active[i].fault, fault))
             return false;
     return true;
+}
+
+/* A master without a replica would not be replaced: a failover waits for one, but not for ever. */
+static bool is_ready(struct nemesis *nemesis, const struct fault *fault)
+{
+    int64_t now_ms = elapsed_ms(nemesis);
+
+    if (fault->kind != FAULT_FAILOVER)
+        return true;
+    if (nemesis->unready_ms == 0)
+        nemesis->unready_ms = now_ms;
+    if (now_ms - nemesis->unready_ms < UNREADY_MS && !store_ready(nemesis->store, fault->variant))
+        return false;
+    nemesis->unready_ms = 0;
+    return true;
+}
+
+/* The next fault, if it comes before the end of the one that ends first. */
+static const struct fault *next_to_begin(const struct nemesis *nemesis, const struct fault *fault,
+                                         const struct active *ending)
+{
+    bool first =
+        ending == NULL || (nemesis_may_begin(nemesis, fault) && fault->start_ms <= end_ms(ending));
+
+    return first ? fault : NULL;
 }
 
 void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatile int *interrupted)
@@ -114,16 +139,21 @@ void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatil
     for (;;) {
         struct active *ending = next_to_end(nemesis);
         bool more = next < plan->count && !over(nemesis, interrupted);
+        const struct fault *fault =
+            more ? next_to_begin(nemesis, &plan->faults[next], ending) : NULL;
 
         if (ending == NULL && !more)
             return;
-        if (more && (ending == NULL || (may_begin(nemesis, &plan->faults[next]) &&
-                                        plan->faults[next].start_ms <= end_ms(ending)))) {
-            wait_until(nemesis, plan->faults[next].start_ms, interrupted);
-            begin(nemesis, &plan->faults[next++]);
-        } else {
+        if (fault != NULL)
+            wait_until(nemesis, fault->start_ms, interrupted);
+        if (fault != NULL && is_ready(nemesis, fault)) {
+            begin(nemesis, fault);
+            next++;
+        } else if (ending != NULL && (fault == NULL || end_ms(ending) <= elapsed_ms(nemesis))) {
             wait_until(nemesis, end_ms(ending), interrupted);
             end(nemesis, ending);
+        } else {
+            wait_until(nemesis, elapsed_ms(nemesis) + TICK_MS, interrupted);
         }
     }
 }

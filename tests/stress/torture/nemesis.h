@@ -21,6 +21,7 @@ struct active {
     const struct fault *fault; /* NULL: none */
     bool effective;
     unsigned node;           /* of the servers, that it hits */
+    int64_t began_ms;        /* which may be later than planned */
     int64_t later_ms;        /* its end is put off by that */
     int64_t counts[PROXIED]; /* of the proxies, meanwhile */
     pid_t burners[BURNERS];
@@ -34,6 +35,7 @@ struct nemesis {
     int64_t lease_ms;
     int64_t start_ns;
     struct active active[ACTIVE_MOST];
+    int64_t unready_ms; /* since when a failover has waited for its store; 0: none waits */
     int64_t starved_ms; /* the longest time that a sleep lasted too long: no processor was free */
     uint64_t tried[FAULT_KINDS], effective[FAULT_KINDS];
     bool broken;     /* a server did not come up again */
@@ -46,6 +48,10 @@ struct nemesis {
 /* Carries out the plan from start_ns on. Returns when nothing is wrong any more, or `interrupted`
  * is set. */
 void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatile int *interrupted);
+
+/* Whether the fault may begin beside those in force: each lasts for as long as it needs, a failover
+ * until there is another master, and a client that leaves until its calls have ended. */
+bool nemesis_may_begin(const struct nemesis *nemesis, const struct fault *fault);
 
 /* Nothing happens for so long. */
 void nemesis_rest(struct nemesis *nemesis, int64_t ms, const volatile int *interrupted);

@@ -43,6 +43,14 @@ static int64_t end_of(const struct fault *fault)
     return fault->start_ms + fault->length_ms;
 }
 
+bool fault_excludes(const struct fault *fault, const struct fault *other)
+{
+    enum fault_subject subject = traits[fault->kind].subject;
+
+    return subject == traits[other->kind].subject &&
+           (subject == FAULT_OF_SERVER || fault->client == other->client);
+}
+
 /* When the fault may begin as far as those before it are concerned. */
 static int64_t room_ms(const struct plan *plan, const struct fault *fault)
 {
@@ -50,11 +58,8 @@ static int64_t room_ms(const struct plan *plan, const struct fault *fault)
 
     for (size_t i = 0; i < plan->count; i++) {
         const struct fault *other = &plan->faults[i];
-        bool same =
-            traits[other->kind].subject == traits[fault->kind].subject &&
-            (traits[fault->kind].subject == FAULT_OF_SERVER || other->client == fault->client);
 
-        if (same && end_of(other) >= latest)
+        if (fault_excludes(fault, other) && end_of(other) >= latest)
             latest = end_of(other) + 1;
     }
     return latest;

@@ -69,6 +69,9 @@ struct plan_terms {
     uint32_t often; /* of them: those that every second fault is chosen from; 0: no matter */
 };
 
+/* Both hit the same client, or both hit servers: one of them has to end before the other begins. */
+bool fault_excludes(const struct fault *fault, const struct fault *other);
+
 const char *fault_name(enum fault_kind kind);
 const char *fault_text(enum fault_kind kind);
 

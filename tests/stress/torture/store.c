@@ -214,6 +214,7 @@ bool store_start(struct store *store, const struct store_options *options)
     *store = (struct store){.backend = options->backend,
                             .clients = options->clients,
                             .guarded = options->guarded,
+                            .routed = options->routed && store_fails_over(options->backend),
                             .longest_ms = options->longest_ms,
                             .forgets = options->forgets};
     (void)snprintf(store->directory, sizeof store->directory, "%s", options->directory);

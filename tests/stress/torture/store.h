@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <zk_client.h>
 
-#define NODES_MOST   5
+#define NODES_MOST   6
 #define CLIENTS_MOST 32
 
 enum store_kind {
@@ -49,6 +49,13 @@ struct backend {
 const struct backend *backend_find(const char *name); /* NULL: unknown */
 const char *backend_names(void);                      /* "memory, sqlite, ..." */
 
+/* How often a master was to be replaced in one way, and was. */
+struct failovers {
+    unsigned tried, effective;
+};
+
+#define FAIL_WAYS_MOST 8
+
 struct store {
     const struct backend *backend;
     unsigned clients;
@@ -62,10 +69,13 @@ struct store {
     struct dlt_zk zk;
     struct dlt_sentinels sentinels;
     struct dlt_cluster cluster;
+    bool fails;                       /* store_fail did what it was to do */
     int failed_node;                  /* the master that store_fail hit; -1: none */
     unsigned failed_way, failed_slot; /* the slot: of a cluster */
     int failed_to;                    /* where the slot moves; -1: nowhere */
-    int64_t swallowed;                /* between servers, since store_part */
+    struct failovers failovers[FAIL_WAYS_MOST];
+    int64_t swallowed; /* since store_part between servers, or since store_divide */
+    bool routed;       /* clients go their own ways where servers tell them to go */
     struct dlt_proxy ways[CLIENTS_MOST][NODES_MOST];
     char why[768]; /* after a false */
 };
@@ -75,6 +85,7 @@ struct store_options {
     const char *directory; /* there is one */
     unsigned clients;
     bool guarded;       /* clients have a guard against failovers */
+    bool routed;        /* clients can be led: they are no rivals */
     int64_t longest_ms; /* ... which allows for leases of that length */
     bool forgets;       /* a server that is killed loses its locks, and nothing makes up for it */
     const char *clocks; /* a file of skew.h for the servers' clocks; NULL: the true ones */
@@ -104,12 +115,16 @@ bool store_again(struct store *store, unsigned node);
  * at the end, something had been lost. */
 bool store_part(struct store *store, unsigned node, bool part);
 
-/* Stores whose masters are replaced when they fail. Their clients have no ways of their own:
- * servers tell them where to go. */
+/* Stores whose masters are replaced when they fail. Servers tell their clients where to go: each
+ * has ways of its own all the same, if it can be led there. */
 bool store_fails_over(const struct backend *backend);
 bool store_failover_start(struct store *store);
 void store_failover_stop(struct store *store);
 void store_failover_uri(const struct store *store, char *uri, size_t size);
+/* What leads this client (route.h); "": nothing does. */
+void store_routes(const struct store *store, unsigned client, char *text, size_t size);
+/* The master that store_fail would hit has a replica that could replace it. */
+bool store_ready(struct store *store, uint32_t variant);
 /* The master dies, stands still, is cut off from the others, or is replaced by hand. True: so it
  * is. */
 bool store_fail(struct store *store, uint32_t variant);
@@ -117,6 +132,8 @@ bool store_fail(struct store *store, uint32_t variant);
 bool store_replaced(struct store *store);
 /* It comes back. True: another one was the master by then. */
 bool store_failed(struct store *store);
+/* Which ways there are, and what came of them. NULL: no more. */
+const char *store_failovers(const struct store *store, unsigned way, struct failovers *count);
 
 /* What they did: 0, nothing. */
 unsigned store_kick(struct store *store, unsigned node);  /* connections ended */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_cluster.h"
+#include "store_divide.h"
 
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NAMES       3   /* the default of --names */
 #define LAG_MS      200 /* of a replica, at least; at most about two leases */
@@ -12,11 +14,33 @@
 #define PROMOTED_MS 3000
 #define TRIES       20
 
-enum { BY_DEATH, BY_STANDSTILL, BY_DEAFNESS, BY_HAND, BY_FORCE, BY_SLOT, BY_BOTH };
+enum {
+    BY_DEATH,
+    BY_STANDSTILL,
+    BY_DEAFNESS,
+    BY_DIVISION,
+    BY_HAND,
+    BY_FORCE,
+    BY_SLOT,
+    BY_BOTH,
+    WAYS_TO_FAIL
+};
+
+static const char *const texts[] = {
+    [BY_DEATH] = "killed",
+    [BY_STANDSTILL] = "stopped",
+    [BY_DEAFNESS] = "learns late of the next one",
+    [BY_DIVISION] = "learns late of the next one, and some of the clients never",
+    [BY_HAND] = "by hand",
+    [BY_FORCE] = "by a replica that was cut off",
+    [BY_SLOT] = "a slot moves",
+    [BY_BOTH] = "by a replica that was cut off, and a slot moves",
+    [WAYS_TO_FAIL] = NULL,
+};
 
 /* Those that lose most come twice. */
-static const unsigned ways[] = {BY_DEATH, BY_STANDSTILL, BY_DEAFNESS, BY_HAND, BY_FORCE,
-                                BY_FORCE, BY_SLOT,       BY_BOTH,     BY_BOTH};
+static const unsigned ways[] = {BY_DEATH, BY_STANDSTILL, BY_DEAFNESS, BY_DIVISION, BY_HAND,
+                                BY_FORCE, BY_FORCE,      BY_SLOT,     BY_BOTH,     BY_BOTH};
 
 bool store_cluster_start(struct store *store)
 {
@@ -44,6 +68,11 @@ void store_cluster_uri(const struct store *store, char *uri, size_t size)
 static unsigned partner(unsigned node)
 {
     return (node + DLT_CLUSTER_MASTERS) % DLT_CLUSTER_COUNT;
+}
+
+const char *store_cluster_way(unsigned way)
+{
+    return texts[way];
 }
 
 /* Of those that run. */
@@ -111,7 +140,20 @@ static bool force_and_move(struct store *store, unsigned master, uint32_t varian
         promoted = dlt_cluster_master(&store->cluster, store->failed_slot);
         promoted = promoted < 0 ? (int)master : promoted;
     }
-    return good && slot_open(store, promoted, to) && slot_move(store, promoted, to);
+    (void)(good && slot_open(store, promoted, to) && slot_move(store, promoted, to));
+    return good; /* slot_end carries the move on */
+}
+
+/* The master misses that the replica announces itself, and hears of it by the pings of the next
+ * second. Some of the clients reach the one, some the other. */
+static bool deafen(struct store *store, unsigned master, uint32_t variant)
+{
+    struct dlt_cluster *cluster = &store->cluster;
+    bool divided =
+        store->failed_way != BY_DIVISION || !store->routed || store_divide(store, master, variant);
+
+    (void)dlt_redis_ask(&cluster->redis[master], "DEBUG DROP-CLUSTER-PACKET-FILTER 1");
+    return dlt_cluster_failover(cluster, partner(master), "FORCE") && divided;
 }
 
 /* Every second time the slot stays between the two for as long as the fault lasts. */
@@ -124,19 +166,37 @@ static bool slot_begin(struct store *store, uint32_t variant)
            ((variant >> 20 & 1) != 0 || slot_move(store, master, to));
 }
 
+static unsigned slot_choose(struct dlt_cluster *cluster, uint32_t variant)
+{
+    return name_slot(cluster, (variant >> 16) % NAMES);
+}
+
+/* Its master is known, and has the replica that it had. */
+bool store_cluster_ready(struct store *store, uint32_t variant)
+{
+    struct dlt_cluster *cluster = &store->cluster;
+    int master = dlt_cluster_master(cluster, slot_choose(cluster, variant));
+    const char *replica =
+        master < 0 ? ""
+                   : dlt_redis_ask(&cluster->redis[partner((unsigned)master)], "INFO replication");
+
+    return strstr(replica, "role:slave") != NULL &&
+           strstr(replica, "master_link_status:up") != NULL;
+}
+
 bool store_cluster_fail(struct store *store, uint32_t variant)
 {
     struct dlt_cluster *cluster = &store->cluster;
     unsigned master = 0;
 
     store->failed_way = ways[(variant >> 8) % (sizeof ways / sizeof ways[0])];
-    store->failed_slot = name_slot(cluster, (variant >> 16) % NAMES);
+    store->failed_slot = slot_choose(cluster, variant);
     store->failed_node = dlt_cluster_master(cluster, store->failed_slot);
     store->failed_to = -1;
     if (store->failed_node < 0)
         return false;
     master = (unsigned)store->failed_node;
-    if (store->failed_way <= BY_DEAFNESS && (variant >> 21 & 1) != 0)
+    if (store->failed_way <= BY_DIVISION && (variant >> 21 & 1) != 0)
         replica_cut(cluster, master, variant);
     switch (store->failed_way) {
     case BY_DEATH:
@@ -145,9 +205,9 @@ bool store_cluster_fail(struct store *store, uint32_t variant)
     case BY_STANDSTILL:
         dlt_redis_pause(&cluster->redis[master], true);
         return true;
-    case BY_DEAFNESS: /* for pings: the others miss it, and it does not miss them */
-        (void)dlt_redis_ask(&cluster->redis[master], "DEBUG DROP-CLUSTER-PACKET-FILTER 0");
-        return true;
+    case BY_DEAFNESS:
+    case BY_DIVISION:
+        return deafen(store, master, variant);
     case BY_HAND:
         return dlt_cluster_failover(cluster, partner(master), "");
     case BY_FORCE:
@@ -187,17 +247,20 @@ bool store_cluster_failed(struct store *store)
 {
     struct dlt_cluster *cluster = &store->cluster;
     int before = store->failed_node, master = -1;
+    bool united = true;
 
     if (before < 0)
         return false;
+    if (store->failed_way == BY_DIVISION && store->routed)
+        united = store_unite(store);
     slot_end(store);
     master = dlt_cluster_master(cluster, store->failed_slot);
     if (store->failed_way == BY_DEATH)
         (void)dlt_redis_again(&cluster->redis[before]);
     else if (store->failed_way == BY_STANDSTILL)
         dlt_redis_pause(&cluster->redis[before], false);
-    else if (store->failed_way == BY_DEAFNESS)
+    else if (store->failed_way == BY_DEAFNESS || store->failed_way == BY_DIVISION)
         (void)dlt_redis_ask(&cluster->redis[before], "DEBUG DROP-CLUSTER-PACKET-FILTER -1");
     (void)dlt_redis_ask(&cluster->redis[before], "ACL SETUSER default +@all");
-    return master >= 0 && master != before;
+    return united && master >= 0 && master != before;
 }

@@ -2,6 +2,7 @@
 /* store_failover.c - stores whose masters are replaced: servers that sentinels watch, and a
  * cluster. */
 #include "store_cluster.h"
+#include "store_divide.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -11,7 +12,16 @@
 #define OLD_MASTER_MS 2000 /* D */
 #define LAG_MS        100  /* of replicas, at least; at most somewhat more than a lease */
 
-enum { BY_DEATH, BY_STANDSTILL, BY_PARTITION, BY_HAND, WAYS_TO_FAIL };
+enum { BY_DEATH, BY_STANDSTILL, BY_PARTITION, BY_HAND, BY_DIVISION, WAYS_TO_FAIL };
+
+static const char *const texts[] = {
+    [BY_DEATH] = "killed",
+    [BY_STANDSTILL] = "stopped",
+    [BY_PARTITION] = "cut off from the others",
+    [BY_HAND] = "by hand",
+    [BY_DIVISION] = "cut off with some of the clients",
+    [WAYS_TO_FAIL] = NULL,
+};
 
 bool store_fails_over(const struct backend *backend)
 {
@@ -36,11 +46,13 @@ static bool sentinels_start(struct store *store)
 
 bool store_failover_start(struct store *store)
 {
-    return is_cluster(store) ? store_cluster_start(store) : sentinels_start(store);
+    return (is_cluster(store) ? store_cluster_start(store) : sentinels_start(store)) &&
+           store_divide_start(store);
 }
 
 void store_failover_stop(struct store *store)
 {
+    store_divide_stop(store);
     dlt_sentinels_stop(&store->sentinels);
     dlt_cluster_stop(&store->cluster);
 }
@@ -87,11 +99,12 @@ static bool sentinels_fail(struct store *store, uint32_t variant)
         dlt_redis_kill(&store->sentinels.redis[master]);
     else if (store->failed_way == BY_STANDSTILL)
         dlt_redis_pause(&store->sentinels.redis[master], true);
-    else if (store->failed_way == BY_PARTITION)
+    else if (store->failed_way == BY_PARTITION || store->failed_way == BY_DIVISION)
         dlt_sentinels_part(&store->sentinels, (unsigned)master, true);
     else
         (void)dlt_sentinels_failover(&store->sentinels);
-    return true;
+    return store->failed_way != BY_DIVISION || !store->routed ||
+           store_divide(store, (unsigned)master, variant);
 }
 
 static bool sentinels_replaced(struct store *store)
@@ -106,22 +119,35 @@ static bool sentinels_replaced(struct store *store)
 static bool sentinels_failed(struct store *store)
 {
     int master = dlt_sentinels_master(&store->sentinels), before = store->failed_node;
+    bool united = true;
 
     if (before < 0)
         return false;
+    if (store->failed_way == BY_DIVISION && store->routed)
+        united = store_unite(store);
     if (store->failed_way == BY_DEATH)
         (void)dlt_redis_again(&store->sentinels.redis[before]);
     else if (store->failed_way == BY_STANDSTILL)
         dlt_redis_pause(&store->sentinels.redis[before], false);
-    else if (store->failed_way == BY_PARTITION)
+    else if (store->failed_way == BY_PARTITION || store->failed_way == BY_DIVISION)
         dlt_sentinels_part(&store->sentinels, (unsigned)before, false);
     dlt_sentinels_lag(&store->sentinels, (unsigned)before, false);
-    return master >= 0 && master != before;
+    return united && master >= 0 && master != before;
+}
+
+bool store_ready(struct store *store, uint32_t variant)
+{
+    return !is_cluster(store) || store_cluster_ready(store, variant);
 }
 
 bool store_fail(struct store *store, uint32_t variant)
 {
-    return is_cluster(store) ? store_cluster_fail(store, variant) : sentinels_fail(store, variant);
+    bool failing =
+        is_cluster(store) ? store_cluster_fail(store, variant) : sentinels_fail(store, variant);
+
+    store->failovers[store->failed_way].tried++;
+    store->fails = failing;
+    return failing;
 }
 
 bool store_replaced(struct store *store)
@@ -131,5 +157,15 @@ bool store_replaced(struct store *store)
 
 bool store_failed(struct store *store)
 {
-    return is_cluster(store) ? store_cluster_failed(store) : sentinels_failed(store);
+    bool replaced = is_cluster(store) ? store_cluster_failed(store) : sentinels_failed(store);
+
+    replaced = replaced && store->fails;
+    store->failovers[store->failed_way].effective += replaced;
+    return replaced;
+}
+
+const char *store_failovers(const struct store *store, unsigned way, struct failovers *count)
+{
+    *count = store->failovers[way];
+    return is_cluster(store) ? store_cluster_way(way) : texts[way];
 }

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Do the parts of dlock-torture see what they are there for? */
 #include "figures.h"
+#include "nemesis.h"
 #include "oracle.h"
 #include "plan.h"
 #include "profile.h"
 #include "resource.h"
+#include "route.h"
 #include "settings.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
 #include <dlock/types.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define MS INT64_C(1000000)
@@ -66,6 +72,27 @@ Test(plan, has_two_faults_at_a_time_at_most_and_ends)
     }
     cr_assert_eq(most, 2);
     plan_fini(&plan);
+}
+
+/* A client that needs long to leave is still in that fault when the next one is due: killed, or
+ * told to leave once more, it would be another process whose end is waited for. */
+Test(nemesis, a_fault_that_lasts_longer_keeps_others_from_the_same_client)
+{
+    const struct fault leaves = {.kind = FAULT_CLIENT_LEAVE, .client = 2};
+    const struct fault fails = {.kind = FAULT_FAILOVER, .client = 2};
+    struct fault next = {.kind = FAULT_CLIENT_KILL, .client = 2};
+    struct nemesis nemesis = {.active = {{.fault = NULL}, {.fault = &leaves}}};
+
+    cr_assert_not(nemesis_may_begin(&nemesis, &next));
+    next.kind = FAULT_CLIENT_LEAVE;
+    cr_assert_not(nemesis_may_begin(&nemesis, &next));
+    next.client = 1;
+    cr_assert(nemesis_may_begin(&nemesis, &next));
+    cr_assert(nemesis_may_begin(&nemesis, &fails));
+    nemesis.active[0].fault = &fails;
+    cr_assert(nemesis_may_begin(&nemesis, &next));
+    next.kind = FAULT_FAILOVER;
+    cr_assert_not(nemesis_may_begin(&nemesis, &next));
 }
 
 Test(profile, P_breaks_no_assumption)
@@ -186,6 +213,56 @@ Test(settings, a_rule_of_the_guard_is_off_in_profile_F_alone)
     cr_assert(!reads("C-failover", "off"));
     cr_assert(!reads("F", "on"));
     cr_assert(!reads("F", NULL));
+}
+
+/* ---- routes ---- */
+
+static int listener(unsigned *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+    cr_assert_eq(bind(fd, (struct sockaddr *)&address, len), 0);
+    cr_assert_eq(listen(fd, 1), 0);
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static bool reaches(unsigned port, int server)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct pollfd arrives = {.fd = server, .events = POLLIN};
+    int fd = socket(AF_INET, SOCK_STREAM, 0), accepted = -1;
+
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        poll(&arrives, 1, 5000) == 1)
+        accepted = accept(server, NULL, NULL);
+    (void)close(accepted);
+    (void)close(fd);
+    return accepted >= 0;
+}
+
+Test(route, a_connection_is_led_to_another_port)
+{
+    unsigned ports[2] = {0};
+    int servers[2] = {listener(&ports[0]), listener(&ports[1])};
+    char text[40];
+
+    (void)snprintf(text, sizeof text, "1=2,%u=%u", ports[0], ports[1]);
+    cr_assert(route_read(""));
+    cr_assert(reaches(ports[0], servers[0]));
+    cr_assert(route_read(text));
+    cr_assert(reaches(ports[0], servers[1]));
+    cr_assert(reaches(ports[1], servers[1]));
+    cr_assert_not(route_read("1"));
+    cr_assert_not(route_read("1=2;3=4"));
+    cr_assert_not(route_read("1=70000"));
+    (void)close(servers[0]);
+    (void)close(servers[1]);
 }
 
 /* ---- what processes share ---- */

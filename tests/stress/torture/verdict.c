@@ -214,6 +214,16 @@ static bool history_check(struct court *court)
 
 /* ---- what was seen ---- */
 
+static void failovers_print(const struct store *store)
+{
+    struct failovers count;
+    const char *name;
+
+    for (unsigned way = 0; (name = store_failovers(store, way, &count)) != NULL; way++)
+        if (count.tried > 0)
+            printf("#     %s: %u of %u\n", name, count.effective, count.tried);
+}
+
 static uint64_t faults_print(const struct nemesis *nemesis)
 {
     uint64_t sum = 0;
@@ -225,6 +235,8 @@ static uint64_t faults_print(const struct nemesis *nemesis)
         printf("#   %-32s %6" PRIu64 " effective of %" PRIu64 "\n",
                fault_text((enum fault_kind)kind), nemesis->effective[kind], nemesis->tried[kind]);
     }
+    if (nemesis->tried[FAULT_FAILOVER] > 0)
+        failovers_print(nemesis->store);
     return sum;
 }
 

@@ -2,6 +2,7 @@
 #include "worker.h"
 #include "call.h"
 #include "crew.h"
+#include "route.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -165,7 +166,9 @@ int worker_main(const struct worker_order *order)
     worker.polls_events = order->number % 2 == 0 && !order->session;
     worker.op_timeout_ms = order->ttl_ms / 4 > 250 ? order->ttl_ms / 4 : 250;
     worker.shared = shared_open(order->directory, false);
-    if (worker.shared != NULL && log_start(&worker))
+    if (!route_read(getenv(TORTURE_ROUTES)))
+        (void)fprintf(stderr, "dlock-torture: %s makes no sense\n", TORTURE_ROUTES);
+    else if (worker.shared != NULL && log_start(&worker))
         right = live(&worker);
     else
         perror("dlock-torture: a client");
