@@ -94,6 +94,7 @@ endfunction()
 # dlt_add_guard_mutant(<name> <test> <file> <original> <mutated>)
 function(dlt_add_guard_mutant name test file original mutated)
   dlt_guard_mutant(${name} test_redis_promoted ${file} "${original}" "${mutated}")
+  set_property(GLOBAL APPEND PROPERTY DLT_GUARD_SEEN ${name})
   set(DLT_GUARD_MUTANTS ${DLT_GUARD_MUTANTS} $<TARGET_FILE:redis_mutant_${name}>=${test} PARENT_SCOPE)
 endfunction()
 
@@ -142,6 +143,7 @@ set(DLT_CLUSTER_MUTANTS)
 # dlt_add_cluster_mutant(<name> <case of test_redis_cluster_guard> <clause> <file> <original> <mutated>)
 function(dlt_add_cluster_mutant name case clause file original mutated)
   dlt_guard_mutant(${name} test_redis_cluster_guard ${file} "${original}" "${mutated}")
+  set_property(GLOBAL APPEND PROPERTY DLT_GUARD_SEEN ${name})
   set(DLT_CLUSTER_MUTANTS ${DLT_CLUSTER_MUTANTS} $<TARGET_FILE:redis_mutant_${name}>=${case}=${clause} PARENT_SCOPE)
 endfunction()
 
@@ -168,21 +170,28 @@ add_test(NAME redis_cluster_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cluster_
   ${PROJECT_SOURCE_DIR} ${DLT_CLUSTER_MUTANTS})
 set_tests_properties(redis_cluster_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")
 
-# A release without a look that counts: test_redis_terms.
+# A release without a look that counts, and one that keeps outside of the guard: test_redis_terms.
 dlt_guard_mutant(releases_without_a_look test_redis_terms
   send.c "if (redis_view_expired(&pipeline->guard, now_ns))" "if (false)")
+dlt_guard_mutant(FO_11_keeps_outside_of_the_guard test_redis_terms guard_keep.lua "if refusal then" "if false then")
 add_test(NAME redis_terms_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh ${PROJECT_SOURCE_DIR} terms
-  $<TARGET_FILE:redis_mutant_releases_without_a_look>=a_release_after_a_long_time_passes_the_name_on)
+  $<TARGET_FILE:redis_mutant_releases_without_a_look>=a_release_after_a_long_time_passes_the_name_on
+  $<TARGET_FILE:redis_mutant_FO_11_keeps_outside_of_the_guard>=FO_11_an_old_master_keeps_nothing)
 set_tests_properties(redis_terms_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")
 
 # The same defects as plugins, for `dlock-torture --guard-rule N off`: guard-rules/N/dlock_redis.so in the
-# build tree lacks rule FO-N. They are never installed, and the plugin that is has no such switch.
+# build tree lacks rule FO-N. They are never installed, and the plugin that is has no such switch. What such a plugin lacks,
+# a test has to see by itself: a run of the torture may miss it.
 #
 # dlt_guard_plugin(<rule> <mutant of a C file, or of a script>...)
 function(dlt_guard_plugin rule)
   set(objects $<TARGET_OBJECTS:dlock_plugin_redis_objects>)
   set(copies)
+  get_property(seen GLOBAL PROPERTY DLT_GUARD_SEEN)
   foreach(name IN LISTS ARGN)
+    if(NOT name IN_LIST seen)
+      message(FATAL_ERROR "guard-rules/${rule}: no test has to see ${name}")
+    endif()
     get_property(copy GLOBAL PROPERTY DLT_GUARD_COPY_${name})
     get_filename_component(file ${copy} NAME)
     string(REPLACE "." "[.]" file ${file})

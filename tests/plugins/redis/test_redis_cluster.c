@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/redis/cluster.c plugins/redis/route.c plugins/redis/nodes.c */
 /*
- * C1, C5, C13: locks in a cluster while a slot moves under load, while a master dies, and while a
- * shard is dead. TAP. Exclusion over failovers is the question of the torture.
+ * C1, C5, C8, C13: locks in a cluster while a slot moves under load, while a master dies, and while
+ * a shard is dead. TAP. Exclusion over failovers is the question of the torture.
  */
 #include "cluster_server.h"
 #include "tap.h"
@@ -15,9 +15,13 @@
 #include <string.h>
 #include <time.h>
 
-#define WORKERS 4
-#define NAMES   64
-#define TRIES   6
+#define WORKERS  4
+#define NAMES    64
+#define TRIES    6
+#define A_MASTER 4 /* names that a client holds at each master when it is closed */
+
+#define CONNECT_MS 30000
+#define SLACK_MS   15000 /* on a busy machine */
 
 static struct dlt_cluster cluster;
 
@@ -42,8 +46,8 @@ static struct dlock_client *client_open(const char *options)
     struct dlock_error err = DLOCK_ERROR_INIT;
     char uri[300];
 
-    (void)snprintf(uri, sizeof uri, "redis+cluster://%s?restart_guard=0&connect_timeout=30s%s",
-                   cluster.hosts, options);
+    (void)snprintf(uri, sizeof uri, "redis+cluster://%s?restart_guard=0&connect_timeout=%dms%s",
+                   cluster.hosts, CONNECT_MS, options);
     if (dlock_client_open(uri, NULL, &client, &err) != DLOCK_OK) {
         (void)dlt_ok(false, "opens: %s", err.message);
         exit(dlt_done());
@@ -298,6 +302,68 @@ static void a_dead_shard_delays_no_other(void)
     dlock_client_close(client);
 }
 
+#define HELD (A_MASTER * DLT_CLUSTER_MASTERS)
+
+/* Locks at each master, the first ones at master 0, and a waiter there. others: of another client,
+ * with the same names. */
+static void locks_take(struct dlock_client *client, struct dlock **locks, struct dlock **waiter,
+                       struct dlock_client *other, struct dlock **others)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    char name[16];
+    int taken = 0;
+
+    for (unsigned i = 0; i < HELD; i++) {
+        name_at(i / A_MASTER, (int)(i % A_MASTER) * NAMES, name);
+        locks[i] = lock_of(client, name);
+        others[i] = lock_of(other, name);
+        taken += takes(locks[i]);
+        if (i == 0)
+            *waiter = lock_of(client, name);
+    }
+    (void)dlt_ok(taken == HELD &&
+                     dlock_start(*waiter, DLOCK_OP_LOCK, DLOCK_FOREVER, &err) == DLOCK_OK,
+                 "%d locks at all masters, and a waiter: %s", taken, err.message);
+}
+
+static void locks_drop(struct dlock **locks, struct dlock_client *client)
+{
+    for (size_t i = 0; i < HELD; i++)
+        dlock_free(locks[i]);
+    dlock_client_close(client);
+}
+
+/* Nobody takes over: what is held there ends with its lease. */
+static void closing_does_not_wait_for_a_dead_shard(void)
+{
+    struct dlock_client *client = client_open("&ttl=120s&op_timeout=1s");
+    struct dlock_client *other = client_open("");
+    struct dlock *locks[HELD], *others[HELD], *waiter = NULL;
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    int64_t took_ms = 0;
+    int freed = 0;
+
+    locks_take(client, locks, &waiter, other, others);
+    dlt_redis_kill(&cluster.redis[DLT_CLUSTER_MASTERS]);
+    dlt_redis_pause(&cluster.redis[0], true);
+    took_ms = now_ms();
+    dlock_client_close(client);
+    took_ms = now_ms() - took_ms;
+    (void)dlt_ok(took_ms < CONNECT_MS + SLACK_MS, "C8 closing is bounded: %lld ms",
+                 (long long)took_ms);
+    for (size_t i = A_MASTER; i < HELD; i++) /* each had 200 ms */
+        freed += dlock_trylock(others[i], &err) == DLOCK_OK;
+    (void)dlt_ok(freed >= A_MASTER, "and gives back what is held at the others: %d of %d", freed,
+                 HELD - A_MASTER);
+    dlock_free(waiter);
+    locks_drop(locks, NULL);
+    dlt_redis_pause(&cluster.redis[0], false);
+    (void)dlt_ok(dlt_redis_again(&cluster.redis[DLT_CLUSTER_MASTERS]) &&
+                     dlt_cluster_whole_wait(&cluster),
+                 "the cluster is whole once more");
+    locks_drop(others, other);
+}
+
 static void a_replica_takes_over(void)
 {
     struct dlock_client *client = client_open("&ttl=6s");
@@ -326,6 +392,7 @@ int main(void)
     all_masters_are_listed();
     names_are_kept_at_each_master();
     a_dead_shard_delays_no_other();
+    closing_does_not_wait_for_a_dead_shard();
     a_replica_takes_over();
     dlt_cluster_stop(&cluster);
     return dlt_done();
