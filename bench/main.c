@@ -5,6 +5,7 @@
 #include "stopwatch.h"
 #include "subjects.h"
 #include "suite.h"
+#include "work_command.h"
 
 #include <argp.h>
 #include <ftw.h>
@@ -170,6 +171,20 @@ static error_t run_take(int key, char *text, struct argp_state *state, struct ar
     }
 }
 
+/* The programs of other libraries: text, or those of the source tree that this program was built
+ * from, which are beside the directory of this program. */
+static const char *rivals_find(const struct argp_state *state, const char *text)
+{
+    static char beside[512];
+
+    if (text == NULL)
+        bench_command_beside(beside, sizeof beside, "../rivals");
+    if (access(text != NULL ? text : beside, X_OK) != 0)
+        argp_error(state, "--peers: %s: no such directory; give bench/rivals of the source tree",
+                   text != NULL ? text : beside);
+    return text != NULL ? text : beside;
+}
+
 static error_t argument_take(int key, char *text, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -191,7 +206,7 @@ static error_t argument_take(int key, char *text, struct argp_state *state)
         return 0;
     case OPTION_PEERS:
         arguments->rivals = 1;
-        arguments->options.rivals = text != NULL ? text : arguments->options.rivals;
+        arguments->options.rivals = rivals_find(state, text);
         return 0;
     case OPTION_TARGETS:
         arguments->targets = 1;
@@ -347,8 +362,7 @@ int main(int argc, char **argv)
 
     bench_allocations_without_sqlite();
     (void)getloadavg(&load_average, 1);
-    arguments.options = (struct bench_options){
-        .rounds = 5, .rivals = BENCH_RIVALS_DIRECTORY, .load_average = load_average};
+    arguments.options = (struct bench_options){.rounds = 5, .load_average = load_average};
     arguments.size = bench_size_default;
     arguments.case_ns = 5 * BENCH_NS_PER_S;
     arguments.directory = tmp != NULL ? tmp : "/tmp";

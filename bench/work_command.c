@@ -7,8 +7,7 @@
 
 #define TRUE "/bin/true"
 
-/* The path of a program in the directory of this one. */
-static void beside_this(char *path, size_t size, const char *program)
+void bench_command_beside(char *path, size_t size, const char *file)
 {
     char own[400];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
@@ -16,20 +15,31 @@ static void beside_this(char *path, size_t size, const char *program)
     own[length > 0 ? length : 0] = '\0';
     if (strrchr(own, '/') != NULL)
         *strrchr(own, '/') = '\0';
-    (void)snprintf(path, size, "%s/%s", own, program);
+    (void)snprintf(path, size, "%s/%s", own, file);
 }
 
-static void common_fill(const struct bench_config *config, struct bench_command *command,
-                        const char *program)
+/* As built it is beside this program; as installed it is no command of a user's. */
+static void bare_find(char *path, size_t size, const char *program)
 {
-    beside_this(command->program, sizeof command->program, program);
+    char file[80];
+
+    bench_command_beside(path, size, program);
+    if (access(path, X_OK) == 0)
+        return;
+    (void)snprintf(file, sizeof file, BENCH_BIN_TO_LIBEXEC "/%s", program);
+    bench_command_beside(path, size, file);
+}
+
+static void common_fill(const struct bench_config *config, struct bench_command *command)
+{
     (void)snprintf(command->uri, sizeof command->uri, "%s", config->uri);
     (void)snprintf(command->name, sizeof command->name, "bench-%d-0", config->run);
 }
 
 void bench_work_command_dlock(const struct bench_config *config, struct bench_command *command)
 {
-    common_fill(config, command, "dlock");
+    common_fill(config, command);
+    bench_command_beside(command->program, sizeof command->program, "dlock");
     command->words[0] = command->program;
     command->words[1] = "--uri";
     command->words[2] = command->uri;
@@ -43,7 +53,8 @@ void bench_work_command_dlock(const struct bench_config *config, struct bench_co
 static void bare_fill(const struct bench_config *config, struct bench_command *command,
                       const char *program)
 {
-    common_fill(config, command, program);
+    common_fill(config, command);
+    bare_find(command->program, sizeof command->program, program);
     (void)snprintf(command->name, sizeof command->name, "%d", config->run);
     command->words[0] = command->program;
     command->words[1] = command->uri;
@@ -69,7 +80,7 @@ static void sqlite_fill(const struct bench_config *config, struct bench_command 
 
 static void true_fill(const struct bench_config *config, struct bench_command *command)
 {
-    common_fill(config, command, "true");
+    common_fill(config, command);
     command->words[0] = TRUE;
     command->words[1] = NULL;
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,16 +31,18 @@ bool dl_plugin_file_named(const char *base)
 
 /* ---- directories ---- */
 
-/* The file that this code was loaded from, without symbolic links; NULL: not to be found. Caller
- * frees. */
-static char *own_file(void)
+/* The file that this code was loaded from. A program has no name among the loaded objects, and
+ * argv[0] is what its caller says. */
+static const char *own_file(void)
 {
     static const char anchor; /* an address inside this library */
+    struct link_map *own = NULL;
     Dl_info info;
 
-    if (dladdr(&anchor, &info) == 0 || info.dli_fname == NULL)
-        return NULL;
-    return realpath(info.dli_fname, NULL);
+    if (dladdr1(&anchor, &info, (void **)&own, RTLD_DL_LINKMAP) == 0 || own == NULL ||
+        own->l_name == NULL || own->l_name[0] == '\0')
+        return "/proc/self/exe";
+    return own->l_name;
 }
 
 /* The compiled-in directory. Caller frees; NULL: there is none, or errno is ENOMEM. */
@@ -49,7 +52,7 @@ static char *own_directory(void)
 #ifdef DLOCK_PLUGIN_DIR
     dir = strdup(DLOCK_PLUGIN_DIR);
 #elif !defined DLOCK_BUILTINS
-    char *file = own_file();
+    char *file = realpath(own_file(), NULL);
 
     if (file != NULL && asprintf(&dir, "%s/dlock", dirname(file)) < 0)
         dir = NULL;
@@ -161,19 +164,13 @@ unusable(struct dlock_error *err, const char *candidate, const char *format, ...
                     base != NULL ? (int)(base - candidate) : 0, candidate);
 }
 
-/* The owner of libdlock.so decides what this process runs, and so may own plugins. */
+/* The owner of libdlock.so, or of the program that it is linked into, decides what this process
+ * runs, and so may own plugins. */
 static bool owner_trusted(uid_t owner)
 {
     struct stat own;
-    char *file = NULL;
-    bool same = false;
 
-    if (owner == 0 || owner == geteuid())
-        return true;
-    file = own_file();
-    same = file != NULL && stat(file, &own) == 0 && own.st_uid == owner;
-    free(file);
-    return same;
+    return owner == 0 || owner == geteuid() || (stat(own_file(), &own) == 0 && own.st_uid == owner);
 }
 
 static enum dlock_status owner_check(const char *candidate, const char *noun, const struct stat *st,

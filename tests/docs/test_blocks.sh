@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Is each shell block of the pages run by a test? blocks.txt says for each line which test runs it; the lines
-# that no other test runs are run here. (The blocks ```sh of the cookbook: test_pages.sh.)
+# Is each shell block of the pages run by a test, and each command of the cookbook's table? blocks.txt says for
+# each line which test runs it; the lines that no other test runs are run here. (The blocks ```sh of the cookbook:
+# test_pages.sh.)
 #
 #     test_blocks.sh SOURCE-DIR BUILD-DIR
 set -u
@@ -9,11 +10,12 @@ source_dir=$1 build_dir=$2
 # shellcheck source=tests/kit/tap.sh
 . "$source_dir/tests/kit/tap.sh"
 export PATH=$build_dir/bin:$PATH DLOCK_URI=sqlite://$tap_tmp/locks.db source_dir
+export PARALLEL_HOME=$tap_tmp/parallel # sem writes there
 unset DLOCK_PLUGIN_PATH
 cd "$source_dir" || exit 1
 
 mkdir "$tap_tmp/work"
-for job in report migrate; do
+for job in report migrate read; do
     printf '#!/bin/sh\necho %s\n' "$job" >"$tap_tmp/work/$job.sh"
     chmod +x "$tap_tmp/work/$job.sh"
 done
@@ -21,10 +23,24 @@ printf '#!/bin/sh\nexec sleep 1000\n' >"$tap_tmp/work/serve"
 chmod +x "$tap_tmp/work/serve"
 dlock run report -- true # commands that look make no store
 
-# lines PAGE: those of its indented blocks, without the four blanks.
+# cells PAGE: the commands in its table, in their order.
+cells() {
+    sed -n '/^<!-- commands -->$/,/^<!-- end -->$/p' "$1" | grep -oE '`[^`]+`' | tr -d '`'
+}
+
+# lines PAGE: those of its indented blocks, without the four blanks, and a command of several lines as one; then
+# the commands of its table.
 lines() {
     awk '/^```/ { fence = !fence; next } !fence && /^    [^ ]/ && before ~ /^ *$/ { block = 1 }
-        !/^    / { block = 0 } block && /[^ ]/ { print substr($0, 5) } { before = $0 }' "$1"
+        !/^    / { block = 0 } { before = $0 }
+        block && /[^ ]/ {
+            sub(/^ +/, "")
+            line = line $0
+            if (sub(/\\$/, "", line)) next
+            print line
+            line = ""
+        }' "$1"
+    cells "$1"
 }
 
 # row PAGE LINE: sets how, with.
@@ -37,11 +53,11 @@ row() {
     return 1
 }
 
-# run LINE [SECONDS]: exit code 0, or 1 of a name that is free.
+# run LINE [SECONDS] [DIRECTORY]: exit code 0, or 1 of a name that is free.
 run() {
     local code=0
     echo "$1"
-    (cd "$tap_tmp/work" && timeout "${2:-60}" bash -euc "$1" </dev/null) || code=$?
+    (cd "${3:-$tap_tmp/work}" && timeout "${2:-60}" bash -euc "$1" </dev/null) || code=$?
     [ "$code" -eq 0 ] || { [ "$code" -eq 1 ] && [[ $1 =~ dlock\ (inspect|why) ]]; } || return "$code"
 }
 
@@ -80,9 +96,19 @@ checked() {
         fi
         run "$line" && return
         ;;
+    tree)
+        line=${2//build\/dev/$build_dir}
+        run "$(sed "$with" <<<"$line")" 300 "$source_dir" && return
+        ;;
     *) run "with_server $how -- bash -euc $(printf %q "$(sed "$with" <<<"$2")")" && return ;;
     esac
     return 1
+}
+
+has_commands_of_the_cookbook() {
+    local wanted
+    wanted=$(cells docs/cookbook.md)
+    [ "$(wc -l <<<"$wanted")" -ge 20 ] && same "$wanted" "$(cells README.zh-CN.md)"
 }
 
 packages_are_listed() {
@@ -100,6 +126,7 @@ rows_are_used() {
     return "$unused"
 }
 
+check "README.zh-CN.md has the table of the cookbook" has_commands_of_the_cookbook
 check "README lists the packages that a build needs" packages_are_listed
 count=0
 for page in README.md docs/*.md; do

@@ -66,6 +66,22 @@ dlock_commands() {
     )
 }
 
+# example PAGE: its program in C, without comments.
+example() {
+    sed -n '/^```c$/,/^```$/p' "$1" | sed -E 's, */\*.*\*/,,; /^$/d'
+}
+has_the_example() {
+    [ "$(example README.md | wc -l)" -ge 20 ] && same "$(example README.md)" "$(example README.zh-CN.md)"
+}
+has_the_links() {
+    local wanted
+    wanted=$(grep -oE '\]\([^)]+\)' README.md | grep -vF '](README' | sort -u)
+    [ "$(wc -l <<<"$wanted")" -ge 20 ] && same "" "$(grep -oE '\]\([^)]+\)' README.zh-CN.md | sort -u | comm -13 - <(echo "$wanted"))"
+}
+has_each_clause() {
+    same "$(sed -nE 's/^### (C[0-9]+) .*/\1/p' docs/guarantees.md)" "$(sed -nE 's/^\| (C[0-9]+) .*/\1/p' README.zh-CN.md)"
+}
+
 blocks docs/cookbook.md
 mapfile -t files < <(find "$tap_tmp" -name 'block-*' | sort)
 check "the cookbook has blocks" test "${#files[@]}" -ge 12
@@ -77,4 +93,7 @@ check "an exit code of one's own, with the lock held: as flock" held \
     <(sed 's/timeout 10/timeout 1/' "$tap_tmp/block-05") <(sed 's/10s/1s/' "$tap_tmp/block-06")
 check "README: its commands run" dlock_commands
 check "README.zh-CN.md has the commands of README.md" same "$(commands README.md)" "$(commands README.zh-CN.md)"
+check "it has the program of README.md" has_the_example
+check "it has the links of README.md" has_the_links
+check "it has each clause of guarantees.md" has_each_clause
 tap_end

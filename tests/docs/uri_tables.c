@@ -10,6 +10,7 @@
  */
 #include "load/registry.h"
 #include "load/settings.h"
+#include "page_table.h"
 #include "sys/error.h"
 #include "sys/host.h"
 
@@ -18,8 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEGIN "<!-- options: "
-#define END   "<!-- end -->\n"
+#define KIND "options"
 
 /* Writes text with '|' escaped, which would end a cell. */
 static void put_cell(FILE *out, const char *text)
@@ -68,52 +68,16 @@ static const struct dlock_option_spec *table_of(const char *name)
     return plugin->options;
 }
 
-static char *page_read(const char *path)
+static bool table_write(FILE *out, const char *name)
 {
-    FILE *in = fopen(path, "re");
-    char *text = NULL;
-    size_t size = 0;
+    const struct dlock_option_spec *table = table_of(name);
 
-    if (in == NULL || getdelim(&text, &size, '\0', in) < 0) {
-        perror(path);
-        exit(2);
+    if (table == NULL) {
+        printf("# %s: not in this build\n", name);
+        return false;
     }
-    (void)fclose(in);
-    return text;
-}
-
-/* The page as it should be. Counts the tables that the build cannot tell. */
-static char *page_make(const char *page, int *unknown)
-{
-    char *text = NULL, name[64];
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    const char *at, *end;
-
-    if (out == NULL)
-        exit(2);
-    while ((at = strstr(page, BEGIN)) != NULL && (end = strstr(at, END)) != NULL) {
-        const struct dlock_option_spec *table = NULL;
-
-        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(at + strlen(BEGIN), " \n"),
-                       at + strlen(BEGIN));
-        table = table_of(name);
-        if (table == NULL) {
-            printf("# %s: not in this build\n", name);
-            ++*unknown;
-            (void)fwrite(page, 1, (size_t)(end - page), out);
-        } else {
-            (void)fwrite(page, 1, (size_t)(at - page), out);
-            (void)fprintf(out, "%s%s -->\n", BEGIN, name);
-            put_table(out, table);
-        }
-        (void)fputs(END, out);
-        page = end + strlen(END);
-    }
-    (void)fputs(page, out);
-    if (fclose(out) != 0)
-        exit(2);
-    return text;
+    put_table(out, table);
+    return true;
 }
 
 struct search {
@@ -128,7 +92,7 @@ static int section_search(void *arg, const struct dlock_plugin_info *info)
 
     if (info->name == NULL)
         return 0;
-    (void)snprintf(marker, sizeof marker, BEGIN "%s -->", info->name);
+    (void)snprintf(marker, sizeof marker, "<!-- " KIND ": %s -->", info->name);
     if (strstr(search->page, marker) == NULL) {
         printf("# no \"%s\" on the page\n", marker);
         search->missing++;
@@ -156,22 +120,18 @@ static int page_check(const char *page, const char *right, int unknown)
 int main(int argc, char **argv)
 {
     bool write = argc == 3 && strcmp(argv[1], "--write") == 0;
+    struct page_tables tables = {.kind = KIND, .write = table_write};
     char *page, *right;
-    int unknown = 0, status = 0;
+    int status = 0;
 
     if (argc != 2 && !write) {
         (void)fputs("usage: uri_tables [--write] PAGE\n", stderr);
         return 2;
     }
-    page = page_read(argv[argc - 1]);
-    right = page_make(page, &unknown);
-    if (write) {
-        FILE *out = fopen(argv[2], "we");
-
-        status = out == NULL || fputs(right, out) < 0 || fclose(out) != 0;
-    } else {
-        status = page_check(page, right, unknown);
-    }
+    page = page_table_read(argv[argc - 1]);
+    right = page_table_make(page, &tables);
+    status =
+        write ? page_table_write(argv[2], right) : page_check(page, right, (int)tables.unknown);
     free(page);
     free(right);
     return status;

@@ -27,9 +27,8 @@ runs_with_the_moved_tree() {
 # The recipe of README.md: no tests, and all programs.
 recipe_has_the_kit() {
     local program
-    cmake -S "$source_dir" -B "$tap_tmp/recipe" -G Ninja -DCMAKE_C_COMPILER="$cc" -DDLOCK_TESTS=OFF \
-        -DDLOCK_BENCH=OFF || return
-    for program in dlock-conformance dlock-slot-check dlock-faultproxy dlock-torture; do
+    cmake -S "$source_dir" -B "$tap_tmp/recipe" -G Ninja -DCMAKE_C_COMPILER="$cc" -DDLOCK_TESTS=OFF || return
+    for program in dlock-bench dlock-conformance dlock-slot-check dlock-faultproxy dlock-torture; do
         ninja -C "$tap_tmp/recipe" -n "$program" &&
             grep -r "bin/$program\"" "$tap_tmp/recipe" --include=cmake_install.cmake || return
     done
@@ -38,6 +37,16 @@ recipe_has_the_kit() {
 check "dlock runs where it was put, with what was put beside it" runs_with_the_moved_tree
 check "dlock-conformance runs where it was put" \
     "$prefix/bin/dlock-conformance" --only C1 memory://install
+bench_finds_its_programs() {
+    "$prefix/bin/dlock-bench" --quiet --rounds 1 --duration 100ms --workload run --limits >"$tap_tmp/bench" || return
+    grep -E '^  a program with SQLite +[0-9.]+ ' "$tap_tmp/bench"
+}
+bench_has_no_rivals() {
+    "$prefix/bin/dlock-bench" --peers
+    same 64 $? && grep -q 'give bench/rivals of the source tree' "$tap_tmp/log"
+}
+check "dlock-bench runs where it was put, with the programs that it measures" bench_finds_its_programs
+check "it says where the programs of other libraries are" bench_has_no_rivals
 python_finds_the_library_beside_it() {
     PYTHONPATH=$prefix/lib/python3/dist-packages /usr/bin/python3 -B -c 'import dlock, sys
 with dlock.Lock("x", uri="memory://install") as lock: print(lock.fence, dlock._library.library._name)' |
@@ -200,19 +209,7 @@ versions_agree() {
 }
 check "pages, packages and symbols have the version of version.h" versions_agree
 
-# What the pages link to, but addresses and places in the same page.
-links_live() {
-    local page link count=0 dead=0
-    while read -r page; do
-        while read -r link; do
-            count=$((count + 1))
-            [ -e "$(dirname "$page")/${link%%#*}" ] || { echo "${page#"$doc"/}: $link"; dead=1; }
-        done < <(grep -oE '\]\([^)]+\)' "$page" | sed 's/^](//; s/)$//' | grep -vE '^(https?:|mailto:|#)')
-    done < <(find "$doc" -name '*.md')
-    echo "$count links"
-    [ "$count" -gt 40 ] && return "$dead"
-}
-check "no link of an installed page is dead" links_live
+check "no link of an installed page is dead, nor its heading" "$source_dir/tests/docs/links.sh" "$doc"
 
 # --- README ---
 

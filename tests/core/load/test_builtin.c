@@ -7,8 +7,14 @@
 #include <dlock/dlock.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STRANGER 65533 /* a uid of nobody */
 
 static int opened; /* calls of dlopen */
 
@@ -87,12 +93,103 @@ static void servers_test(void)
         expect(uris[i], NULL, i == 0 ? DLOCK_NO_QUORUM : DLOCK_UNAVAILABLE, NULL);
 }
 
-int main(void)
+/* ---- the owner of a plugin's file ---- */
+
+static void copy_make(const char *from, const char *to, uid_t owner)
+{
+    char bytes[65536];
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    ssize_t got = -1;
+
+    while (in >= 0 && (got = read(in, bytes, sizeof bytes)) > 0)
+        if (write(out, bytes, (size_t)got) != got)
+            abort();
+    if (got != 0 || fchmod(out, 0755) != 0 || fchown(out, owner, owner) != 0 || close(in) != 0 ||
+        close(out) != 0)
+        abort();
+}
+
+/* What this program says of the plugin `good` in dir, with another name of itself: the end of its
+ * output. */
+static void said_by(const char *program, const char *name, const char *dir, char *said, size_t size)
+{
+    size_t length = 0;
+    ssize_t got = 0;
+    int ends[2], status = -1;
+    pid_t pid;
+
+    if (pipe2(ends, O_CLOEXEC) != 0 || (pid = fork()) < 0)
+        abort();
+    if (pid == 0) {
+        (void)dup2(ends[1], STDOUT_FILENO);
+        (void)execl(program, name, "--load-from", dir, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(ends[1]);
+    while (length + 1 < size && (got = read(ends[0], said + length, size - 1 - length)) > 0)
+        length += (size_t)got;
+    said[length] = '\0';
+    (void)close(ends[0]);
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        (void)snprintf(said, size, "it ended with %d", status);
+}
+
+static void owner_expect(const char *program, const char *name, const char *dir, bool is_refused,
+                         const char *text)
+{
+    char said[1024];
+
+    said_by(program, name, dir, said, sizeof said);
+    if (!dlt_ok((strstr(said, "its file belongs to uid 65533") != NULL) == is_refused &&
+                    (strncmp(said, "loaded", 6) == 0) != is_refused,
+                "%s", text))
+        printf("# it said: %s\n", said);
+}
+
+/* argv[0] is the caller's: it may name a file of the one who made the plugin. */
+static void owner_test(void)
+{
+    char dir[] = "/tmp/dlock-builtin-XXXXXX", plugin[64], bait[64], program[64];
+
+    if (geteuid() != 0) {
+        dlt_skip("the owner of the program counts, and not that of argv[0]",
+                 "needs root to make files of another user");
+        return;
+    }
+    if (mkdtemp(dir) == NULL || chmod(dir, 0755) != 0)
+        abort();
+    (void)snprintf(plugin, sizeof plugin, "%s/dlock_good.so", dir);
+    (void)snprintf(bait, sizeof bait, "%s/bait", dir);
+    (void)snprintf(program, sizeof program, "%s/program", dir);
+    copy_make(LOADER_DIR "/dlock_good.so", plugin, STRANGER);
+    copy_make("/proc/self/exe", bait, STRANGER);
+    copy_make("/proc/self/exe", program, 0);
+    owner_expect(program, bait, dir, true, "a plugin's owner that owns argv[0] is not trusted");
+    owner_expect(bait, program, dir, false,
+                 "an owner of the program is trusted, whatever argv[0] is");
+    (void)unlink(program);
+    (void)unlink(bait);
+    (void)unlink(plugin);
+    (void)rmdir(dir);
+}
+
+static int good_is_loaded(void *arg, const struct dlock_plugin_info *info)
+{
+    (void)arg;
+    printf("%s", info->err == NULL ? "loaded" : info->err->message);
+    return 0;
+}
+
+int main(int argc, char **argv)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_client *client = NULL;
 
+    if (argc == 3 && strcmp(argv[1], "--load-from") == 0)
+        return dlock_plugins(argv[2], good_is_loaded, NULL, &err) == DLOCK_OK ? 0 : 1;
     (void)unsetenv("DLOCK_PLUGIN_PATH");
+    owner_test();
     dlt_ok(listed(NULL) == 8, "all plugins are listed as built-in");
     expect("memory://x", NULL, DLOCK_OK, NULL);
     expect("sqlite://" DATABASE, NULL, DLOCK_OK, NULL);
