@@ -89,11 +89,33 @@ static bool is_input(const char *text)
 
 /* ---- as text, with the values in it ---- */
 
+/* What stands for an input instead of its value; NULL: nothing does. */
+static const char *input_text(const struct my_input *input, char letter)
+{
+    switch (letter) {
+    case 'b':
+        return input->leases;
+    case 't':
+        return input->tokens;
+    case 'l':
+        return input->labels;
+    case 'd':
+        return input->ttls;
+    default:
+        return NULL;
+    }
+}
+
 /* Bytes in hex, so that there is nothing to escape. */
 static void value_write(FILE *out, const struct my_input *input, char letter)
 {
+    const char *text = input_text(input, letter);
     char hex[2 * MY_BYTES + 1];
 
+    if (text != NULL) {
+        (void)fputs(text, out);
+        return;
+    }
     switch (letter) {
     case 'n':
         dl_hex_encode(hex, input->name, input->name_len);
@@ -107,9 +129,6 @@ static void value_write(FILE *out, const struct my_input *input, char letter)
     case 'v':
         dl_hex_encode(hex, input->data, input->data_len);
         break;
-    case 'b':
-        (void)fputs(input->leases, out);
-        return;
     default:
         (void)fprintf(out, "%lld", letter == 'd' ? input->ttl_us : input->number);
         return;

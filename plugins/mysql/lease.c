@@ -9,9 +9,9 @@
 #include "queue.h"
 #include "reader.h"
 
-static int64_t longer_ms(int64_t a_us, int64_t b_us)
+int64_t my_lease_left_ms(int64_t exclusive_us, int64_t readers_us)
 {
-    int64_t us = a_us > b_us ? a_us : b_us;
+    int64_t us = exclusive_us > readers_us ? exclusive_us : readers_us;
 
     return us > 0 ? (us + MY_US_PER_MS - 1) / MY_US_PER_MS : 0;
 }
@@ -25,7 +25,7 @@ static enum dlock_status poll_row(struct my_connection *conn, struct dlock_grant
 
     if (status != DLOCK_OK || !*there)
         return status;
-    left_ms = longer_ms(conn->row.number[1], conn->row.number[2]);
+    left_ms = my_lease_left_ms(conn->row.number[1], conn->row.number[2]);
     if (left_ms > 0) /* 0: it is free, and may be reserved for a waiter */
         grant->holder_ms = left_ms;
     if (conn->row.number[3] != 0) /* the name has permits */
@@ -141,6 +141,12 @@ static enum dlock_status exclusive_try(struct my_connection *conn, const struct 
     return DLOCK_OK;
 }
 
+void my_lease_tried(struct my_slot *slot, enum dlock_status status)
+{
+    slot->tried = status == DLOCK_BUSY;
+    slot->doubtful |= status != DLOCK_OK && status != DLOCK_BUSY && status != DLOCK_UNAVAILABLE;
+}
+
 enum dlock_status my_lease_try(struct my_connection *conn, const struct dlock_request *req,
                                struct dlock_grant *grant, struct dlock_error *err)
 {
@@ -156,7 +162,7 @@ enum dlock_status my_lease_try(struct my_connection *conn, const struct dlock_re
         status = my_permit_try(conn, req, grant, err);
     else
         status = my_reader_try(conn, req, grant, err);
-    slot->tried = status == DLOCK_BUSY;
+    my_lease_tried(slot, status);
     if (status == DLOCK_OK && slot->queue != NULL && (!alone || !my_queue_keep(slot->queue)))
         my_queue_dequeue(req);
     if (status == DLOCK_OK)

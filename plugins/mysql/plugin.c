@@ -8,6 +8,7 @@
 #include "execute.h"
 #include "inspect.h"
 #include "lease.h"
+#include "lease_batch.h"
 #include "net/tls.h"
 #include "open.h"
 #include "probe.h"
@@ -180,6 +181,24 @@ static enum dlock_status session_unlock(void *self, const struct dlock_request *
                                     : my_lease_unlock(&session->conn, req, err);
 }
 
+static enum dlock_status session_trylock_batch(void *self, struct dlock_batch_op *const *ops,
+                                               size_t n, struct dlock_error *err)
+{
+    struct my_session *session = self;
+
+    return my_lease_batch_try(&session->conn, ops, n, err);
+}
+
+static enum dlock_status session_unlock_batch(void *self, struct dlock_batch_op *const *ops,
+                                              size_t n, struct dlock_error *err)
+{
+    struct my_session *session = self;
+
+    (void)err;
+    my_lease_batch_unlock(&session->conn, ops, n);
+    return DLOCK_OK;
+}
+
 static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
                                          int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                          struct dlock_error *err)
@@ -249,6 +268,8 @@ static const struct dlock_backend_ops ops = {
     .list = session_list,
     .break_lock = session_break,
     .probe = session_probe,
+    .trylock_batch = session_trylock_batch,
+    .unlock_batch = session_unlock_batch,
 };
 
 static const struct dlock_plugin plugin = {

@@ -38,7 +38,7 @@ enum dlock_status my_query_script(struct my_connection *conn, const char *text,
         status = answer(conn, &call, &results->list[results->count], err);
         if (status != DLOCK_OK)
             return status;
-        results->count++;
+        results->affected[results->count++] = conn->affected;
         call = (struct my_call){.kind = MY_NEXT};
     } while (mysql_more_results(conn->mysql) && results->count < MY_RESULTS);
     return mysql_more_results(conn->mysql) ? my_connection_bad_reply(conn, err) : DLOCK_OK;

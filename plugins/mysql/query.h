@@ -10,6 +10,7 @@
 /* NULL for a statement that has no rows. */
 struct my_results {
     MYSQL_RES *list[MY_RESULTS];
+    uint64_t affected[MY_RESULTS];
     size_t count;
 };
 

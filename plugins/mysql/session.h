@@ -17,7 +17,8 @@ struct my_session {
 /* dlock_request.attempt: zeroed by core at the start of the attempt. */
 struct my_slot {
     bool tried;             /* and found to be held: poll before writing */
-    bool asked;             /* for the name; false: the lease was adopted */
+    bool asked;             /* for the name; false: the lease was adopted, or is given back again */
+    bool doubtful;          /* a request had no answer, and may still take the name */
     atomic_int stop;        /* interrupted */
     struct my_queue *queue; /* row, insert: the entry in the queue; NULL: none */
 };

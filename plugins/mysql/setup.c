@@ -119,7 +119,7 @@ static enum dlock_status settings_compare(const struct my_connection *conn,
 
 #define SERVER_VALUES 4
 
-/* The longest statement: a renewal of 64 leases with the longest names takes 40 KB. */
+/* The longest text: a renewal of 64 leases with the longest names takes 40 KB, a batch 60 KB. */
 #define PACKET_LEAST 65536
 
 /* Whether the server can be written, by one node only, and keeps what it commits. */

@@ -46,6 +46,9 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
                        ""},                                                                \
     [MY_FREE_OF] = {"SELECT v.i FROM " LEASES LEASES_LIVE " FOR UPDATE SKIP LOCKED", "i"}
 
+/* Of many names: a scan of the table would stop at rows that others have locked. */
+#define BY_KEY " FORCE INDEX (PRIMARY)"
+
 #define STEP_DOWN_TEXT "UPDATE {names} SET until_us = 0, token = '' WHERE name = @n"
 #define READERS_TEXT   "SELECT COALESCE(MAX(until_us), 0) FROM {readers} WHERE name = @n"
 
@@ -211,6 +214,20 @@ static const struct my_sql row[MY_STATEMENTS] = {
     [MY_UNLOCK] = {"UPDATE {names} SET until_us = 0"
                    " WHERE name = @n AND token = @t AND " LIVE,
                    ""},
+    [MY_ENSURE_ALL] = {"@wINSERT IGNORE INTO {names} (name, fence, token, since_us, until_us,"
+                       " readers_us, label, next_token, next_us)"
+                       " SELECT v.name, 0, '', 0, 0, 0, '', '', 0 FROM (@b) v",
+                       ""},
+    [MY_TAKE_ALL] = {"@wUPDATE {names}" BY_KEY " SET fence = " NEXT_FENCE ", since_us = " MY_NOW
+                     ", until_us = " UNTIL ", token = @t, label = @l"
+                     " WHERE name IN (@b) AND " OVER " AND " UNREAD " AND next_us <= " MY_NOW,
+                     ""},
+    [MY_READ_ALL] = {"SELECT name, token, until_us - " MY_NOW ", readers_us - " MY_NOW ", fence"
+                     " FROM {names}" BY_KEY " WHERE name IN (@b)",
+                     "bbiii"},
+    [MY_UNLOCK_ALL] = {"@wUPDATE {names}" BY_KEY " SET until_us = 0"
+                       " WHERE name IN (@b) AND token = @t AND " LIVE,
+                       ""},
     [MY_BREAK] = {"UPDATE {names} SET until_us = 0, token = ''"
                   " WHERE name = @n AND " LIVE " AND token <> '' AND (token = @t OR @i)",
                   ""},
@@ -256,6 +273,25 @@ static const struct my_sql insert[MY_STATEMENTS] = {
     [MY_EXTEND] = {EXTEND_TEXT, ""},
     LEASES_STATEMENTS,
     [MY_UNLOCK] = {"DELETE FROM {names} WHERE name = @n AND token = @t AND " LIVE, ""},
+    [MY_ENSURE_ALL] = {"@wINSERT IGNORE INTO {fences} (name, fence, next_token, next_us)"
+                       " SELECT v.name, 0, '', 0 FROM (@b) v",
+                       ""},
+    [MY_TAKE_ALL] = {"@wINSERT IGNORE INTO {names}"
+                     " (name, token, since_us, until_us, readers_us, label)"
+                     " SELECT name, @t, " MY_NOW ", " UNTIL ", 0, @l FROM {fences}" BY_KEY
+                     " WHERE name IN (@b) AND next_us <= " MY_NOW,
+                     ""},
+    [MY_FENCE_ALL] = {"@wUPDATE {fences} f" BY_KEY " SET fence = " NEXT_FENCE
+                      " WHERE f.name IN (@b) AND EXISTS (SELECT 1 FROM {names} n"
+                      " WHERE n.name = f.name AND n.token = @t AND n." LIVE ")",
+                      ""},
+    [MY_READ_ALL] = {"SELECT n.name, n.token, n.until_us - " MY_NOW ", n.readers_us - " MY_NOW
+                     ", COALESCE(f.fence, 0) FROM {names} n" BY_KEY
+                     " LEFT JOIN {fences} f ON f.name = n.name WHERE n.name IN (@b)",
+                     "bbiii"},
+    [MY_UNLOCK_ALL] = {"@wDELETE n FROM {names} n" BY_KEY
+                       " WHERE n.name IN (@b) AND n.token = @t AND n." LIVE,
+                       ""},
     [MY_BREAK] = {"DELETE FROM {names} WHERE name = @n AND " LIVE " AND token <> ''"
                   " AND (token = @t OR @i)",
                   ""},

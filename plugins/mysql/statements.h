@@ -25,6 +25,11 @@ enum my_statement {
     MY_EXTEND_ALL, /* of @b: all leases that are held or, if others have locked a row, none */
     MY_FREE_OF,    /* of @b: the leases that are held, and whose rows nobody else has locked */
     MY_UNLOCK,     /* exclusive */
+    MY_ENSURE_ALL, /* of @b, SELECTs of names: what MY_TAKE_ALL needs of each */
+    MY_TAKE_ALL,   /* of @b, a list of names: those that are free and reserved for nobody */
+    MY_FENCE_ALL,  /* insert, of @b: the next number of each name that its token holds */
+    MY_READ_ALL,   /* of @b: token, what is left, fence; without a lock */
+    MY_UNLOCK_ALL, /* of @b: each that its token holds */
     MY_BREAK,      /* exclusive, of any holder */
     MY_GUARD,      /* begins each change of readers */
     MY_GUARD_NOW,  /* the same, and does not wait for the row */
@@ -72,9 +77,9 @@ enum my_statement {
 };
 
 /* One statement of one strategy. In `text` {x} is table x with the prefix, and @x an input: @n
- * name, @t token, @l label, @v data, @d ttl in microseconds, @i the number, @b leases; @s and @w
- * are the dialect's share and at_once, @j the data of the holder h. `out` has a letter a column: i
- * number, b bytes. NULL text: the strategy has no such statement. */
+ * name, @t token, @l label, @v data, @d ttl in microseconds, @i the number, @b leases or names; @s
+ * and @w are the dialect's share and at_once, @j the data of the holder h. `out` has a letter a
+ * column: i number, b bytes. NULL text: the strategy has no such statement. */
 struct my_sql {
     const char *text, *out;
 };
@@ -106,6 +111,8 @@ struct my_input {
     long long ttl_us, number;
     const char *leases; /* MY_LEASE for each, with UNION ALL between them; as text only. Of
                            MY_WAITERS: hex */
+    const char *tokens, *labels,
+        *ttls; /* batch.h: what stands for @t, @l and @d; NULL: the value */
 };
 
 /* The index of the lease; the hex of name and token; the ttl in microseconds. */

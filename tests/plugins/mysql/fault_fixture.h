@@ -119,4 +119,49 @@ static inline void await_state(const char *like, int count)
     cr_assert_str_eq(got, want, "%s", like);
 }
 
+/* Where row_hold_start finds the name. */
+static const char *row_hold_table = "names";
+
+static inline void *row_hold(void *arg)
+{
+    (void)dlt_maria_ask(
+        &server,
+        "BEGIN; SELECT 1 FROM f_%s WHERE name IN ('%s') FOR UPDATE; DO SLEEP(60); ROLLBACK",
+        row_hold_table, (const char *)arg);
+    return NULL;
+}
+
+/* Returns when a connection sleeps in SLEEP: its number. */
+static inline const char *await_sleep(void)
+{
+    const char *id = "";
+
+    for (int i = 0; i < 1000 && id[0] == '\0'; i++) {
+        dlt_sleep_ms(10);
+        id = dlt_maria_ask(&server, "SELECT COALESCE(MAX(id), '') FROM"
+                                    " information_schema.processlist WHERE state = 'User sleep'");
+    }
+    cr_assert_str_neq(id, "");
+    return id;
+}
+
+/* Returns when the row of the name is held: the number of the connection that does. */
+static inline const char *row_hold_start(pthread_t *thread, const char *name)
+{
+    static char copy[32];
+
+    (void)snprintf(copy, sizeof copy, "%s", name);
+    cr_assert_eq(pthread_create(thread, NULL, row_hold, copy), 0);
+    return await_sleep();
+}
+
+static inline void row_hold_end(pthread_t thread, const char *id)
+{
+    char order[32];
+
+    (void)snprintf(order, sizeof order, "KILL %s", id);
+    cr_assert_str_eq(dlt_maria_ask(&server, "%s", order), "");
+    (void)pthread_join(thread, NULL);
+}
+
 #endif

@@ -69,41 +69,6 @@ LEASED(C16_the_lease_outlives_a_crash_of_the_server)
     cr_assert_gt(t.grant.fence, fence + 31);
 }
 
-static void *row_hold(void *arg)
-{
-    (void)dlt_maria_ask(
-        &server,
-        "BEGIN; UPDATE f_names SET label = 'x' WHERE name IN ('%s'); DO SLEEP(60); ROLLBACK",
-        (const char *)arg);
-    return NULL;
-}
-
-/* Returns when the row of the name is held: the number of the connection that does. */
-static const char *row_hold_start(pthread_t *thread, const char *name)
-{
-    static char copy[32];
-    const char *id = "";
-
-    (void)snprintf(copy, sizeof copy, "%s", name);
-    cr_assert_eq(pthread_create(thread, NULL, row_hold, copy), 0);
-    for (int i = 0; i < 1000 && id[0] == '\0'; i++) {
-        dlt_sleep_ms(10);
-        id = dlt_maria_ask(&server, "SELECT COALESCE(MAX(id), '') FROM"
-                                    " information_schema.processlist WHERE state = 'User sleep'");
-    }
-    cr_assert_str_neq(id, "");
-    return id;
-}
-
-static void row_hold_end(pthread_t thread, const char *id)
-{
-    char order[32];
-
-    (void)snprintf(order, sizeof order, "KILL %s", id);
-    cr_assert_str_eq(dlt_maria_ask(&server, "%s", order), "");
-    (void)pthread_join(thread, NULL);
-}
-
 /* 1205: BUSY or UNAVAILABLE, never LOST. */
 LEASED(C4_somebody_sits_on_the_row)
 {

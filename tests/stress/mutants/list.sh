@@ -3,7 +3,7 @@
 # follow.
 
 redis="dlock_plugin_redis test_redis_slots test_redis_guard test_redis_queue"
-mysql="dlock_plugin_mysql with_server dlock-conformance test_mysql_slots test_mysql_faults test_mysql_wait"
+mysql="dlock_plugin_mysql with_server dlock-conformance test_mysql_slots test_mysql_faults test_mysql_wait test_mysql_batch test_mysql_batch_cut"
 on_mysql() {
     printf "with_server mariadb -- ./dlock-conformance --slack 500 --only %s " "$2"
     printf "'mysql://u:secret@127.0.0.1:{port}/locks?strategy=%s'" "$1"
@@ -273,3 +273,18 @@ mutant 36 "an unlock without an answer is the end of it" "$zookeeper" \
     plugins/zookeeper/slot.c "    if (slot->node[0] != '\\0' || slot->doubts > 0)
         zk_leftover_add" "    if (slot->doubts > 9)
         zk_leftover_add"
+
+mutant 40 "a batch gives back what others hold" "$mysql" \
+    "test_mysql_batch --filter 'row/BAT_1_each*'" \
+    plugins/mysql/statements.c "WHERE name IN (@b) AND token = @t AND" "WHERE name IN (@b) AND"
+
+mutant 41 "a batch without an answer was not sent" "$mysql" \
+    "test_mysql_batch_cut --filter 'row/BAT_2_without*'" \
+    plugins/mysql/lease_batch.c "    if (answer->count > 0 && status == DLOCK_UNAVAILABLE)
+        status = DLOCK_UNKNOWN;" "    if (answer->count == 0 && status == DLOCK_UNKNOWN)
+        status = DLOCK_UNAVAILABLE;"
+
+mutant 42 "a batch takes what is reserved for a waiter" "$mysql" \
+    "test_mysql_batch --filter 'row/BAT_1_a_name_that_is_reserved'" \
+    plugins/mysql/statements.c '" WHERE name IN (@b) AND " OVER " AND " UNREAD " AND next_us <= " MY_NOW' \
+    '" WHERE name IN (@b) AND " OVER " AND " UNREAD'

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease_batch.h - slots trylock_batch and unlock_batch of strategies row and insert.
+ *
+ * Exclusive locks without data leave together, and with one commit; strategy insert has a second
+ * one, for the fences. Names that are new cost one exchange more, and so does a look at the names
+ * that were BUSY before. Readers, permits, keeps, holders with data or with an entry in the queue,
+ * and a request whose last answer was lost, are single calls, which follow one after another.
+ *
+ * If the server fails the exchange, for a row that is locked or for anything else, nothing has
+ * happened, and half of the names are tried; so a name that is in the way ends up alone, and the
+ * others have their locks. If the connection is lost, all names of the exchange are UNKNOWN.
+ *
+ * Strategy session has single calls [SES-1]: its lock is a transaction in a connection that serves
+ * no other name, so that many locks are many connections and many exchanges.
+ */
+#ifndef MY_LEASE_BATCH_H
+#define MY_LEASE_BATCH_H
+
+#include "connection.h"
+
+enum dlock_status my_lease_batch_try(struct my_connection *conn, struct dlock_batch_op *const *ops,
+                                     size_t n, struct dlock_error *err);
+/* Each element has its status. */
+void my_lease_batch_unlock(struct my_connection *conn, struct dlock_batch_op *const *ops, size_t n);
+
+#endif
