@@ -157,10 +157,7 @@ static inline const char *row_hold_start(pthread_t *thread, const char *name)
 
 static inline void row_hold_end(pthread_t thread, const char *id)
 {
-    char order[32];
-
-    (void)snprintf(order, sizeof order, "KILL %s", id);
-    cr_assert_str_eq(dlt_maria_ask(&server, "%s", order), "");
+    cr_assert_str_eq(dlt_maria_ask(&server, "KILL %s", id), "");
     (void)pthread_join(thread, NULL);
 }
 
