@@ -5,15 +5,15 @@
  * [ARGUMENT...]
  *
  * Runs COMMAND beside servers of its own and ends with its status. {port}, {tls} (the port with
- * TLS), {socket} and {dir} in the arguments stand for what the first server got, {port2} and so on
- * for the others. redis-sentinel: {port}, {port2}, {port3} are those of the sentinels of the
- * service "locks"; redis-cluster: six servers, the first three are masters. --tls: with
- * certificates in {dir}, and the one named "server". pgbouncer: in front of a PostgreSQL server;
- * its first SERVER-ARGUMENT is the mode, and {direct} the server's own port. etcd-cluster: one
- * cluster of three members; {port}, {port2}, {port3} are theirs. etcd-auth: user u (password
- * secret) may use the keys that begin with "locks/", and nothing else. zookeeper-cluster: three
- * servers with a leader; {port}, {port2}, {port3} are theirs. An argument of zookeeper is a line of
- * its zoo.cfg.
+ * TLS), {socket}, {dir} and {pid} (of redis, mariadb and postgres) in the arguments stand for what
+ * the first server got, {port2} and so on for the others. redis-sentinel: {port}, {port2}, {port3}
+ * are those of the sentinels of the service "locks"; redis-cluster: six servers, the first three
+ * are masters. --tls: with certificates in {dir}, and the one named "server". pgbouncer: in front
+ * of a PostgreSQL server; its first SERVER-ARGUMENT is the mode, and {direct} the server's own
+ * port. etcd-cluster: one cluster of three members; {port}, {port2}, {port3} are theirs. etcd-auth:
+ * user u (password secret) may use the keys that begin with "locks/", and nothing else.
+ * zookeeper-cluster: three servers with a leader; {port}, {port2}, {port3} are theirs. An argument
+ * of zookeeper is a line of its zoo.cfg.
  */
 #include "cluster_server.h"
 #include "etcd_server.h"
@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 #define SERVERS_MAX 9
-#define WORDS_MAX   ((2 * 5 + DLT_CLUSTER_COUNT) * SERVERS_MAX + 1)
+#define WORDS_MAX   ((2 * 6 + DLT_CLUSTER_COUNT) * SERVERS_MAX + 1)
 
 struct server {
     struct dlt_redis redis;
@@ -43,6 +43,7 @@ struct server {
     struct dlt_sentinels sentinels;
     struct dlt_cluster cluster;
     unsigned port, tls_port, direct_port;
+    pid_t pid; /* of a server that is one process, or one with children */
     const char *socket, *directory, *why;
 };
 
@@ -60,6 +61,7 @@ static bool redis_start(struct server *server, bool tls, const char *const *args
 
     server->port = redis->port;
     server->tls_port = redis->tls_port;
+    server->pid = redis->pid;
     server->socket = redis->socket;
     server->directory = redis->directory;
     server->why = redis->why;
@@ -79,6 +81,7 @@ static bool maria_start(struct server *server, bool tls, const char *const *args
 
     server->port = maria->port;
     server->tls_port = tls ? maria->port : 0;
+    server->pid = maria->pid;
     server->socket = maria->socket;
     server->directory = maria->directory;
     server->why = maria->why;
@@ -103,6 +106,7 @@ static bool postgres_start(struct server *server, bool tls, const char *const *a
     server->port = postgres->port;
     server->tls_port = tls ? postgres->port : 0;
     server->direct_port = postgres->port;
+    server->pid = postgres->pid;
     server->socket = postgres->socket;
     server->directory = postgres->directory;
     server->why = postgres->why;
@@ -331,6 +335,8 @@ static struct word *words_add(struct word *words, const struct server *server, i
     (void)snprintf(word->value, sizeof word->value, "%s", server->socket);
     word = name_set(words++, "dir", number);
     (void)snprintf(word->value, sizeof word->value, "%s", server->directory);
+    word = name_set(words++, "pid", number);
+    (void)snprintf(word->value, sizeof word->value, "%d", (int)server->pid);
     return words;
 }
 
