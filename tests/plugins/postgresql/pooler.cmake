@@ -13,6 +13,12 @@ if(DLT_EVERYTHING)
   dlt_add_pooler_conformance(pooler_transaction transaction
     "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s&op_timeout=10s")
 endif()
+if(DLT_EVERYTHING)
+  # What a pooler of sessions could lose is in the cases of waiters; the long tests run all.
+  dlt_add_pooler_conformance(pooler_session_waiters session --only C13
+    "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s&op_timeout=10s"
+    "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=session&table_prefix=session_&connect_timeout=30s&op_timeout=10s")
+endif()
 if(DLOCK_LONG_TESTS)
   dlt_add_pooler_conformance(pooler_session_lock session
     "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=session&connect_timeout=30s&op_timeout=10s")
