@@ -9,14 +9,16 @@
 
 #include <string.h>
 
-static bool is_queued(const struct dlock_request *req)
-{
-    return (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
-}
-
-static bool is_permit(const struct dlock_request *req)
+bool pg_lease_is_permit(const struct dlock_request *req)
 {
     return dlock_request_limit(req) > 1;
+}
+
+enum pg_take pg_lease_what(const struct dlock_request *req)
+{
+    if ((req->flags & DLOCK_REQ_REFRESH) != 0)
+        return PG_TAKE_REFRESH;
+    return (req->flags & DLOCK_REQ_ENQUEUE) != 0 ? PG_TAKE_ENQUEUE : PG_TAKE_TRY;
 }
 
 /* inbox: where to tell of a grant to the queue entry. text: room for label and data, which
@@ -24,55 +26,56 @@ static bool is_permit(const struct dlock_request *req)
 static void take_params(const struct pg_connection *conn, const struct dlock_request *req,
                         const char *inbox, char text[DL_HOLDER_TEXT_MAX], struct pg_params *params)
 {
-    enum pg_take what = PG_TAKE_TRY;
-
-    if ((req->flags & DLOCK_REQ_REFRESH) != 0)
-        what = PG_TAKE_REFRESH;
-    else if ((req->flags & DLOCK_REQ_ENQUEUE) != 0)
-        what = PG_TAKE_ENQUEUE;
     pg_params_bytes(params, req->name, req->name_len);
     pg_params_bytes(params, req->token, sizeof req->token);
-    pg_params_number(params, is_permit(req) ? (int64_t)dlock_request_limit(req)
-                                            : req->mode == DLOCK_SHARED);
+    pg_params_number(params, pg_lease_is_permit(req) ? (int64_t)dlock_request_limit(req)
+                                                     : req->mode == DLOCK_SHARED);
     pg_params_number(params, req->ttl_ms);
-    pg_params_number(params, what);
+    pg_params_number(params, pg_lease_what(req));
     pg_params_number(params, conn->config->waiter_ttl_ms);
     pg_params_text(params, inbox);
     pg_params_bytes(params, text, dl_holder_text_make(text, req));
     pg_params_number(params, pg_statements_less_patience_ms(conn));
 }
 
-static enum dlock_status take_read(struct pg_connection *conn, const struct dlock_request *req,
-                                   const PGresult *result, struct dlock_grant *grant,
+enum dlock_status pg_lease_granted(struct pg_connection *conn, const struct dlock_request *req,
+                                   int64_t fence, struct dlock_grant *grant,
                                    struct dlock_error *err)
 {
-    const int64_t outcome = pg_query_number(result, 0, 0), fence = pg_query_number(result, 0, 1);
-    struct pg_slot *slot = req->attempt;
+    if (fence <= 0)
+        return pg_connection_bad_reply(conn, err);
+    grant->fence = (uint64_t)fence;
+    grant->fence_room = PG_FENCE_STEP - 1;
+    grant->lease_ms = req->ttl_ms;
+    pg_waiter_free(req->attempt);
+    return DLOCK_OK;
+}
+
+enum dlock_status pg_lease_take_read(struct pg_connection *conn, const struct dlock_request *req,
+                                     const PGresult *result, int row, struct dlock_grant *grant,
+                                     struct dlock_error *err)
+{
+    const int64_t outcome = pg_query_number(result, row, 0),
+                  fence = pg_query_number(result, row, 1);
     bool reported = false;
 
-    grant->waiters = (uint32_t)pg_query_number(result, 0, 4);
+    grant->waiters = (uint32_t)pg_query_number(result, row, 4);
     if (outcome == PG_TAKE_OK) {
-        if (fence <= 0)
-            return pg_connection_bad_reply(conn, err);
-        grant->fence = (uint64_t)fence;
-        grant->fence_room = PG_FENCE_STEP - 1;
-        grant->lease_ms = req->ttl_ms;
-        if (is_permit(req) && DLOCK_HAS(grant, permit))
-            grant->permit = (uint32_t)pg_query_number(result, 0, 6);
-        pg_waiter_free(slot);
-        return DLOCK_OK;
+        if (pg_lease_is_permit(req) && DLOCK_HAS(grant, permit))
+            grant->permit = (uint32_t)pg_query_number(result, row, 6);
+        return pg_lease_granted(conn, req, fence, grant, err);
     }
     if (outcome == PG_TAKE_OTHER_LIMIT)
         return dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, (unsigned)fence,
                           dlock_request_limit(req));
-    grant->holder_ms = pg_query_number(result, 0, 2);
+    grant->holder_ms = pg_query_number(result, row, 2);
     grant->queue_position = grant->waiters;
     if (outcome == PG_TAKE_QUEUED) {
         grant->flags |= DLOCK_GRANT_QUEUED;
-        grant->queue_position = (uint32_t)pg_query_number(result, 0, 3);
+        grant->queue_position = (uint32_t)pg_query_number(result, row, 3);
         grant->fence = (uint64_t)fence;
         grant->lease_ms = conn->config->waiter_ttl_ms;
-        reported = pg_waiter_queued(slot, grant->fence);
+        reported = pg_waiter_queued(req->attempt, grant->fence);
     }
     if (dlock_request_waiter(req) != 0 && !reported)
         grant->flags |= DLOCK_GRANT_UNREPORTED;
@@ -89,20 +92,20 @@ enum dlock_status pg_lease_try(struct pg_session *session, const struct dlock_re
     char text[DL_HOLDER_TEXT_MAX];
     enum dlock_status status = pg_connection_enter(conn, req->deadline_ns, err);
 
-    if (status == DLOCK_OK && is_queued(req))
+    if (status == DLOCK_OK && pg_lease_what(req) != PG_TAKE_TRY)
         status = pg_waiter_expect(conn->shared, req, &inbox, err);
     if (status != DLOCK_OK)
         return status;
     take_params(conn, req, inbox, text, &params);
-    status =
-        pg_statements_run(conn, is_permit(req) ? PG_PERMIT : PG_TAKE, &params, 1, &result, err);
+    status = pg_statements_run(conn, pg_lease_is_permit(req) ? PG_PERMIT : PG_TAKE, &params, 1,
+                               &result, err);
     if (status == DLOCK_UNAVAILABLE && (req->flags & DLOCK_REQ_REFRESH) != 0)
         return status; /* BUSY would end the attempt, and the queue entry may be there */
     if (status == DLOCK_UNAVAILABLE && !conn->dead && pg_errmap_contention(err->code))
         return err->status = DLOCK_BUSY; /* another transaction has locked the row [TRY-8] */
     if (status != DLOCK_OK)
         return status;
-    status = take_read(conn, req, result, grant, err);
+    status = pg_lease_take_read(conn, req, result, 0, grant, err);
     pg_notify_send(conn, result);
     PQclear(result);
     return status;
@@ -121,7 +124,7 @@ static enum dlock_status release(struct pg_connection *conn, const struct dlock_
     pg_params_bytes(&params, req->name, req->name_len);
     pg_params_bytes(&params, req->token, sizeof req->token);
     /* 1 also where the shortcut for a lock that nobody waits for would be in vain. */
-    pg_params_number(&params, req->mode == DLOCK_SHARED || is_permit(req) || conn->passes);
+    pg_params_number(&params, req->mode == DLOCK_SHARED || pg_lease_is_permit(req) || conn->passes);
     pg_params_number(&params, queued);
     pg_params_number(&params, pg_statements_less_patience_ms(conn));
     status = pg_notify_release(conn, &params, &result, err);
@@ -154,6 +157,13 @@ static enum dlock_status keep(struct pg_connection *conn, const struct dlock_req
     return DLOCK_OK;
 }
 
+enum dlock_status pg_lease_unlocked(bool held, struct dlock_error *err)
+{
+    if (held)
+        return DLOCK_OK;
+    return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
+}
+
 enum dlock_status pg_lease_unlock(struct pg_session *session, const struct dlock_request *req,
                                   struct dlock_error *err)
 {
@@ -163,9 +173,7 @@ enum dlock_status pg_lease_unlock(struct pg_session *session, const struct dlock
     pg_waiter_free(req->attempt); /* [UNL-4] */
     status = dlock_request_keep_ms(req) > 0 ? keep(&session->conn, req, &held, err)
                                             : release(&session->conn, req, false, &held, err);
-    if (status == DLOCK_OK && !held)
-        return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
-    return status;
+    return status == DLOCK_OK ? pg_lease_unlocked(held, err) : status;
 }
 
 enum dlock_status pg_lease_dequeue(struct pg_session *session, const struct dlock_request *req,

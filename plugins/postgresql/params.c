@@ -42,3 +42,8 @@ void pg_params_literal(struct pg_params *params, const char *text)
 {
     add(params, 0, FORMAT_TEXT, text, 0);
 }
+
+void pg_params_array(struct pg_params *params, Oid type, const void *data, size_t len)
+{
+    add(params, type, FORMAT_BINARY, data, len);
+}

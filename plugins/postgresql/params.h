@@ -25,6 +25,8 @@ void pg_params_bytes(struct pg_params *params, const void *data, size_t len);
 void pg_params_number(struct pg_params *params, int64_t number);
 /* a text, which must be valid in the database's encoding (ASCII is); NULL: a null; */
 void pg_params_text(struct pg_params *params, const char *text);
+/* an array, binary; */
+void pg_params_array(struct pg_params *params, Oid type, const void *data, size_t len);
 /* a literal whose type the statement says, as in $1::bytea[]. */
 void pg_params_literal(struct pg_params *params, const char *text);
 

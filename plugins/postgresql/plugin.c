@@ -7,6 +7,7 @@
 #include "connect.h"
 #include "inspect.h"
 #include "lease.h"
+#include "lease_batch.h"
 #include "net/tls.h"
 #include "open.h"
 #include "probe.h"
@@ -229,6 +230,18 @@ static enum dlock_status session_wait_any(void *self, uint32_t *waiters, size_t 
     return pg_watch_any(self, waiters, count, deadline_ns, err);
 }
 
+static enum dlock_status session_trylock_batch(void *self, struct dlock_batch_op *const *list,
+                                               size_t n, struct dlock_error *err)
+{
+    return pg_lease_batch_try(self, list, n, err);
+}
+
+static enum dlock_status session_unlock_batch(void *self, struct dlock_batch_op *const *list,
+                                              size_t n, struct dlock_error *err)
+{
+    return pg_lease_batch_unlock(self, list, n, err);
+}
+
 static const struct dlock_backend_ops ops = {
     .struct_size = sizeof ops,
     .session_size = sizeof(struct pg_session),
@@ -249,6 +262,8 @@ static const struct dlock_backend_ops ops = {
     .probe = session_probe,
     .list_waiters = session_list_waiters,
     .wait_any = session_wait_any,
+    .trylock_batch = session_trylock_batch,
+    .unlock_batch = session_unlock_batch,
 };
 
 static const struct dlock_plugin plugin = {

@@ -6,91 +6,29 @@
  */
 #include "renew.h"
 
-#include "lib/hex.h"
+#include "columns.h"
 #include "notify.h"
 #include "statements.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BATCH 128
 
 /* The result of an element. */
 enum { IS_LOST, IS_EXTENDED, IS_LOCKED };
 
-/* The elements as arrays of the server. */
-struct columns {
-    char *names, *tokens, *ttls, *downgrades;
-};
-
-static void bytes_write(FILE *out, const void *bytes, size_t len)
+/* Fills the parameters, which borrow from *columns. False: no memory. */
+static bool params_make(struct pg_params *params, struct pg_columns *columns,
+                        struct dlock_lease_op *const *ops, size_t n)
 {
-    char hex[2 * 255 + 1];
+    static const enum pg_column which[] = {PG_COLUMN_NAME, PG_COLUMN_TOKEN, PG_COLUMN_TTL,
+                                           PG_COLUMN_DOWNGRADE};
+    const struct dlock_request *reqs[BATCH];
+    bool made = true;
 
-    dl_hex_encode(hex, bytes, len <= 255 ? len : 255);
-    (void)fprintf(out, "\"\\\\x%s\"", hex);
-}
-
-static void name_write(FILE *out, const struct dlock_request *req)
-{
-    bytes_write(out, req->name, req->name_len);
-}
-
-static void token_write(FILE *out, const struct dlock_request *req)
-{
-    bytes_write(out, req->token, sizeof req->token);
-}
-
-static void ttl_write(FILE *out, const struct dlock_request *req)
-{
-    (void)fprintf(out, "%lld", (long long)req->ttl_ms);
-}
-
-static void downgrade_write(FILE *out, const struct dlock_request *req)
-{
-    (void)fputc((req->flags & DLOCK_REQ_DOWNGRADE) != 0 ? 't' : 'f', out);
-}
-
-/* "{a,b,c}", for free(); NULL: no memory. */
-static char *column_make(struct dlock_lease_op *const *ops, size_t n,
-                         void (*write)(FILE *out, const struct dlock_request *req))
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-
-    if (out == NULL)
-        return NULL;
-    for (size_t i = 0; i < n; i++) {
-        (void)fputc(i == 0 ? '{' : ',', out);
-        write(out, ops[i]->req);
-    }
-    (void)fputc('}', out);
-    if (fclose(out) == 0)
-        return text;
-    free(text);
-    return NULL;
-}
-
-static bool columns_make(struct columns *columns, struct dlock_lease_op *const *ops, size_t n)
-{
-    *columns = (struct columns){
-        .names = column_make(ops, n, name_write),
-        .tokens = column_make(ops, n, token_write),
-        .ttls = column_make(ops, n, ttl_write),
-        .downgrades = column_make(ops, n, downgrade_write),
-    };
-    return columns->names != NULL && columns->tokens != NULL && columns->ttls != NULL &&
-           columns->downgrades != NULL;
-}
-
-static void columns_free(struct columns *columns)
-{
-    free(columns->names);
-    free(columns->tokens);
-    free(columns->ttls);
-    free(columns->downgrades);
+    for (size_t i = 0; i < n; i++)
+        reqs[i] = ops[i]->req;
+    for (size_t i = 0; i < sizeof which / sizeof which[0]; i++)
+        made = made && pg_columns_add(columns, params, which[i], reqs, n);
+    return made;
 }
 
 static void op_read(const PGresult *result, int row, struct dlock_lease_op *op)
@@ -109,23 +47,19 @@ static void op_read(const PGresult *result, int row, struct dlock_lease_op *op)
 static enum dlock_status renew_some(struct pg_connection *conn, struct dlock_lease_op *const *ops,
                                     size_t n, bool skip, struct dlock_error *err)
 {
-    struct columns columns;
+    struct pg_columns columns = {.count = 0};
     struct pg_params params = {0};
     PGresult *result = NULL;
     const int64_t patience_ms = pg_statements_patience_ms(conn);
     enum dlock_status status = DLOCK_NOMEM;
 
-    if (columns_make(&columns, ops, n)) {
-        pg_params_literal(&params, columns.names);
-        pg_params_literal(&params, columns.tokens);
-        pg_params_literal(&params, columns.ttls);
-        pg_params_literal(&params, columns.downgrades);
+    if (params_make(&params, &columns, ops, n)) {
         pg_params_number(&params, skip ? -(patience_ms + 3) / 4 : patience_ms);
         status = pg_statements_run(conn, PG_RENEW, &params, (int)n, &result, err);
     } else {
         (void)dlock_fail(err, PG_ORIGIN, status, 0, "no memory for renewals");
     }
-    columns_free(&columns);
+    pg_columns_free(&columns);
     if (skip && status == DLOCK_UNAVAILABLE && !conn->dead && pg_errmap_contention(err->code))
         return DLOCK_BUSY;
     for (size_t i = 0; i < n && status != DLOCK_OK; i++)

@@ -36,6 +36,47 @@
                                                   " WHERE r.name = " name                \
                                                   " AND r.until > clock_timestamp()) d) h"
 
+/* The rows of names that nobody waits for, where nobody else has locked them and they are as `is`
+ * says. A row that was locked is updated by its place: the name is not looked up twice. */
+#define UPDATE_EACH(set, elements, is, returning)                                                \
+    "UPDATE public.dlock_lease l SET " set " FROM (SELECT x.*, r.place FROM unnest(" elements    \
+    " CROSS JOIN LATERAL"                                                                        \
+    " (SELECT d.ctid AS place FROM public.dlock_lease d WHERE d.name = x.name AND d.waiters = 0" \
+    " AND " is " FOR UPDATE SKIP LOCKED) r) n WHERE l.ctid = n.place RETURNING n.i, " returning
+#define TAKEN                                                                             \
+    "token = n.token, fence = l.fence + 32, since = clock_timestamp(), label = n.label, " \
+    "until = clock_timestamp() + n.ttl * interval '1 ms'"
+#define FREE "d.until <= clock_timestamp() AND d.readers_until = '-infinity'"
+/* Once, when there is a row. */
+#define DURABLE                                                                             \
+    "(SELECT CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')" \
+    " THEN set_config('synchronous_commit', 'on', true) END)"
+
+/*
+ * A call for each element. They are made in the order of the names, whoever makes them: a
+ * transaction that waits for a row has locked names before it only. The commit waits for the disk
+ * if one of the calls says so.
+ */
+#define CALL_EACH(columns, elements, begins_ms, skips, call)                               \
+    "WITH done AS MATERIALIZED (SELECT c.*, current_setting('synchronous_commit') AS sync" \
+    " FROM (SELECT x.i, " call " AS f"                                                     \
+    " FROM (SELECT * FROM unnest(" elements " ORDER BY u.name, u.i OFFSET 0) x"            \
+    " WHERE clock_timestamp() < statement_timestamp() + " begins_ms " * interval '1 ms'"   \
+    " AND CASE WHEN " skips " <> 0 THEN EXISTS (SELECT FROM public.dlock_lease r"          \
+    " WHERE r.name = x.name FOR UPDATE SKIP LOCKED) ELSE true END"                         \
+    " OFFSET 0) c)"                                                                        \
+    " SELECT " columns ", d.i, (SELECT set_config('synchronous_commit', CASE WHEN"         \
+    " bool_or(e.sync <> 'off') THEN 'on' ELSE 'off' END, true) FROM done e) FROM done d"
+
+#define TAKE_EACH(what, call, permit)                                                           \
+    CALL_EACH(                                                                                  \
+        "(d.f).result, (d.f).number, (d.f).ms, (d.f).ahead, (d.f).others, (d.f).wake, " permit, \
+        "$1, $2, $3, $4, $5, $6) WITH ORDINALITY AS u (name, token, ttl, what, label, " what    \
+        ", i)",                                                                                 \
+        "$7", "$8",                                                                             \
+        "public.dlock_" call "(x.name, x.token, x." what                                        \
+        ", x.ttl, x.what, $10, $11, x.label, $9)")
+
 enum is {
     READS = 1, /* changes nothing */
     OFTEN = 2  /* worth being prepared */
@@ -106,6 +147,25 @@ static const struct {
                  " (SELECT current_setting('" KEPT "', true) AS w OFFSET 0) y OFFSET 0) x"
                  " WHERE w <> '' AND strpos(w, E'\\n') = 0 AND NOT starts_with(w, $1)",
                  1, OFTEN},
+    [PG_TAKE_FREE] = {UPDATE_EACH(
+                          TAKEN,
+                          "$1, $2, $3, $4) WITH ORDINALITY AS x (name, token, ttl, label, i)", FREE,
+                          "l.fence, " DURABLE),
+                      3, OFTEN},
+    [PG_FREE_HELD] = {UPDATE_EACH("until = '-infinity'",
+                                  "$1, $2) WITH ORDINALITY AS x (name, token, i)",
+                                  "d.token = x.token AND d.until > clock_timestamp()",
+                                  "(SELECT set_config('synchronous_commit', 'off', true))"),
+                      2, OFTEN},
+    [PG_TAKES] = {TAKE_EACH("shared", "take", "NULL::bigint"), 9, OFTEN},
+    [PG_PERMITS] = {TAKE_EACH("most", "permit", "(d.f).permit"), 9, OFTEN},
+    [PG_RELEASES] = {CALL_EACH("(d.f).result, (d.f).wake",
+                               "$1, $2) WITH ORDINALITY AS u (name, token, i)", "$3", "$4",
+                               "public.dlock_release(x.name, x.token, true, false, $5)"),
+                     4, OFTEN},
+    [PG_KEEPS] = {CALL_EACH("d.f", "$1, $2, $3) WITH ORDINALITY AS u (name, token, ms, i)", "$4",
+                            "$5", "public.dlock_keep(x.name, x.token, x.ms, $6)"),
+                  3, OFTEN},
     [PG_SESSION_TAKE] = {"SELECT result, fence, pid, n_number FROM"
                          " public.dlock_session_take($1, $2::bigint, $3, $4 <> 0::bigint, $5, $6)",
                          4, OFTEN},

@@ -31,6 +31,20 @@ enum pg_statement {
     PG_PASS,    /* the parameters and columns of PG_RELEASE; the session keeps wake for PG_TELL */
     PG_TELL,    /* the beginning of messages that are left out: sends what PG_PASS has kept, once,
                    if that is one line */
+    /* Of many names, as columns: they wait for no row, and leave out what is not the usual case. */
+    PG_TAKE_FREE, /* names, tokens, ttls, labels: a row for each lock that was taken, of names that
+                     nobody holds or waits for: index from 1, fence */
+    PG_FREE_HELD, /* names, tokens: a row for each lock that was released, of names that nobody
+                     waits for: index */
+    /* Of many names, as columns, in the order of the names; each waits for its row. Then three
+       numbers: how long after the beginning an element may begin, in ms; 1: one whose row is new or
+       locked is left out; patience for a row. The answer has a row for each element that has begun.
+     */
+    PG_TAKES,    /* names, tokens, ttls, enum pg_take, labels, shared, the three, ms that a queue
+                    entry lasts, channel: the columns of PG_PERMIT, index */
+    PG_PERMITS,  /* the same with limits for shared: the same */
+    PG_RELEASES, /* names, tokens, the three: result, wake, index */
+    PG_KEEPS,    /* names, tokens, ms, the three: result, index */
     PG_SESSION_TAKE, /* name, number of key=advisory or null, token, shared, lease, label: result,
                         fence, pid, number */
     PG_SESSION_CONFIRM, /* name, number, token, shared, lease, label: the same */

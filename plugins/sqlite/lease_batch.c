@@ -5,16 +5,6 @@
 
 #define AT_ONCE 64 /* elements of one transaction; others wait while it lasts */
 
-int64_t sqlite_lease_batch_until(struct dlock_batch_op *const *ops, size_t n)
-{
-    int64_t until_ns = ops[0]->req->deadline_ns;
-
-    for (size_t i = 1; i < n; i++)
-        if (ops[i]->req->deadline_ns > until_ns)
-            until_ns = ops[i]->req->deadline_ns;
-    return until_ns;
-}
-
 static void grant_empty(struct dlock_grant *grant)
 {
     *grant = (struct dlock_grant){

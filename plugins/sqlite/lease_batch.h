@@ -18,7 +18,4 @@ enum dlock_status sqlite_lease_batch_unlock(struct sqlite_session *session,
                                             struct dlock_batch_op *const *ops, size_t n,
                                             struct dlock_error *err);
 
-/* The last deadline. */
-int64_t sqlite_lease_batch_until(struct dlock_batch_op *const *ops, size_t n);
-
 #endif

@@ -5,6 +5,7 @@
 #include "errmap.h"
 #include "fork_guard.h"
 #include "lease_batch.h"
+#include "lib/batch_deadline.h"
 #include "os_error.h"
 #include "session.h"
 #include "setup.h"
@@ -163,7 +164,7 @@ static enum dlock_status sqlite_trylock_batch(void *self, struct dlock_batch_op 
                                               size_t n, struct dlock_error *err)
 {
     struct sqlite_session *session = self;
-    enum dlock_status status = slot_begin_write(session, sqlite_lease_batch_until(ops, n), err);
+    enum dlock_status status = slot_begin_write(session, dl_batch_deadline_last(ops, n), err);
 
     if (status != DLOCK_OK)
         return status;
@@ -175,7 +176,7 @@ static enum dlock_status sqlite_trylock_batch(void *self, struct dlock_batch_op 
 static enum dlock_status sqlite_unlock_batch(void *self, struct dlock_batch_op *const *ops,
                                              size_t n, struct dlock_error *err)
 {
-    enum dlock_status status = slot_begin_write(self, sqlite_lease_batch_until(ops, n), err);
+    enum dlock_status status = slot_begin_write(self, dl_batch_deadline_last(ops, n), err);
 
     if (status == DLOCK_OK)
         status = sqlite_lease_batch_unlock(self, ops, n, err);

@@ -42,6 +42,19 @@ static inline void close_all(void)
     dlt_postgres_stop(&server);
 }
 
+/* The server crashes, and the sessions are made again. */
+static inline void restart(void)
+{
+    struct dlt_session *const all[] = {&s, &t, &u};
+
+    dlt_postgres_kill(&server);
+    cr_assert(dlt_postgres_again(&server), "%s", server.why);
+    for (int i = 0; i < 3; i++) {
+        dlt_session_close(all[i]);
+        cr_assert_eq(dlt_session_open(all[i]), DLOCK_OK, "%s", all[i]->err.message);
+    }
+}
+
 static inline enum dlock_status dequeue(struct dlt_session *session, struct dlt_request *request)
 {
     return session->ops->dequeue(session->self, dlt_due(session, request, session->call_ms),

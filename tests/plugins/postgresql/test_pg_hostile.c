@@ -2,49 +2,13 @@
 /* Tests: plugins/postgresql/lease.c plugins/postgresql/renew.c plugins/postgresql/schema.c */
 /* What becomes of leases when others lock, delete and drop what dlock keeps, when defaults are
  * hostile, and when the server crashes? */
-#include "row_kit.h"
+#include "sitter.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #define CRASHES 4
 
 /* ---- somebody sits on a row ---- */
-
-static void *sit_run(void *arg)
-{
-    return (void *)dlt_postgres_ask(
-        &server, "BEGIN; SELECT 1 FROM row_%s WHERE name = 'job' FOR UPDATE; SELECT pg_sleep(60)",
-        (const char *)arg);
-}
-
-/* A transaction locks the row of "job" in this table, until it is ended. */
-static pthread_t sit(const char *table)
-{
-    pthread_t thread;
-
-    cr_assert_eq(pthread_create(&thread, NULL, sit_run, (void *)table), 0);
-    for (int i = 0; i < 500; i++) {
-        if (strcmp(dlt_postgres_ask(&server,
-                                    "SELECT count(*) FROM pg_stat_activity"
-                                    " WHERE wait_event = 'PgSleep' AND query LIKE '%%row_%s %%'",
-                                    table),
-                   "0") != 0)
-            return thread;
-        dlt_sleep_ms(5);
-    }
-    cr_assert(false, "the row is not locked");
-    return thread;
-}
-
-static void sit_end(pthread_t sitter, const char *table)
-{
-    (void)dlt_postgres_ask(&server,
-                           "SELECT count(pg_terminate_backend(pid, 30000)) FROM pg_stat_activity"
-                           " WHERE wait_event = 'PgSleep' AND query LIKE '%%row_%s %%'",
-                           table);
-    cr_assert_eq(pthread_join(sitter, NULL), 0);
-}
 
 Test(hostile, C4_C8_somebody_sits_on_the_row)
 {
@@ -226,18 +190,6 @@ Test(hostile, functions_are_dropped_and_replaced_under_a_holder)
 }
 
 /* ---- a crash ---- */
-
-static void restart(void)
-{
-    struct dlt_session *const all[] = {&s, &t, &u};
-
-    dlt_postgres_kill(&server);
-    cr_assert(dlt_postgres_again(&server), "%s", server.why);
-    for (int i = 0; i < 3; i++) {
-        dlt_session_close(all[i]);
-        cr_assert_eq(dlt_session_open(all[i]), DLOCK_OK, "%s", all[i]->err.message);
-    }
-}
 
 /* What dlock was told is there, although the role's commits do not wait for the disk. */
 Test(hostile, CRASH_SAFE_C16_leases_grants_and_fences_outlive_a_crash)

@@ -203,6 +203,21 @@ mutant 39 "a grant by an unlock is not on the disk when it is answered" \
     "      note := set_config('synchronous_commit', 'off', true);
       IF q.token"
 
+pg_batch="dlock_plugin_postgresql test_pg_batch test_pg_batch_faults dlock-faultproxy"
+
+mutant 43 "an error of one element of a batch is that of all" "$pg_batch" \
+    "test_pg_batch --filter '*/BAT_1_an_error*'" \
+    plugins/postgresql/lease_batch.c "    } else if (conn->dead || status == DLOCK_UNKNOWN) {" \
+    "    } else if (part.n > 0) {"
+
+mutant 44 "a batch locks its names in the order of the caller" "$pg_batch" \
+    "test_pg_batch_faults --filter '*/C1_BAT_4*'" \
+    plugins/postgresql/statements.c " ORDER BY u.name, u.i OFFSET 0) x" " OFFSET 0) x"
+
+mutant 45 "an unlock that need not be on the disk speaks for a batch that passes a name on" "$pg_batch" \
+    "test_pg_batch_faults --filter '*/CRASH_SAFE_a_grant*'" \
+    plugins/postgresql/statements.c "bool_or(e.sync <> 'off')" "bool_or(e.sync = 'never')"
+
 etcd="dlock_plugin_etcd with_server test_etcd_slots test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_handoff dlock-faultproxy"
 
 mutant 26 "a lease is used again before the answer that its key is gone" "$etcd" \
