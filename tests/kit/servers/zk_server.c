@@ -67,6 +67,7 @@ static bool config_write(const struct dlt_zk *server, unsigned i)
     const struct dlt_zk_member *member = &server->members[i];
     char data[DLT_DIRECTORY_SIZE + 8];
     FILE *config = file_open(member, "zoo.cfg"), *id = NULL;
+    bool good = false;
 
     if (config == NULL)
         return false;
@@ -76,7 +77,8 @@ static bool config_write(const struct dlt_zk *server, unsigned i)
     id = file_open(member, "data/myid");
     if (id != NULL)
         (void)fprintf(id, "%u\n", i + 1);
-    return (fclose(config) == 0) & (id != NULL && fclose(id) == 0);
+    good = fclose(config) == 0;
+    return id != NULL && fclose(id) == 0 && good;
 }
 
 /* ---- processes ---- */
