@@ -39,6 +39,14 @@ static void session_caps(void *arg, void *self, uint32_t caps)
     dl_session_pool_caps_limit(&client->pool, caps);
 }
 
+/* dlock_host.connection */
+static void connection(void *arg, enum dlock_connection_event event)
+{
+    struct dlock_client *client = arg;
+
+    dl_session_pool_count(&client->pool, event);
+}
+
 /* The mutex is adaptive: it is never held for as long as it takes to go to sleep. */
 static bool sync_init(struct dlock_client *client)
 {
@@ -100,6 +108,7 @@ static enum dlock_status client_connect(struct dlock_client *client, reach_fn *r
     client->host.session_caps = session_caps;
     client->host.session_made = session_made;
     client->host.session_wanted = session_wanted;
+    client->host.connection = connection;
     client->host.session_arg = client;
     status =
         dl_session_pool_init(&client->pool, client->plugin, &client->store->target, &client->host,

@@ -72,8 +72,9 @@ struct dl_pool {
     struct dlock_session_info first; /* of the first session, constant once `connected` is set */
     _Atomic bool connected;
     struct dl_ttl_grid ttls;                 /* of all sessions and probes so far */
-    _Atomic uint64_t opened, failed, broken; /* how many sessions were, and could not be, opened;
-                                                and were closed because an exchange failed */
+    _Atomic uint64_t opened, failed, broken; /* how many sessions, and connections inside of one
+                                                (CNT-1), were, and could not be, opened; and were
+                                                closed because an exchange failed */
 };
 
 /* Whether one session serves all calls. */
@@ -137,6 +138,15 @@ void dl_session_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_sessio
  * host->session_made reports the next one. */
 void dl_session_pool_trim(struct dl_pool *pool);
 int64_t dl_session_pool_trim_ns(struct dl_pool *pool, int64_t now_ns);
+
+/* A plugin that has one session counts the connections in it. Takes no mutex. */
+static inline void dl_session_pool_count(struct dl_pool *pool, enum dlock_connection_event event)
+{
+    (void)atomic_fetch_add(event == DLOCK_CONNECTION_MADE     ? &pool->opened
+                           : event == DLOCK_CONNECTION_FAILED ? &pool->failed
+                                                              : &pool->broken,
+                           1);
+}
 
 /* What the first session reported; NULL: none was made so far. */
 static inline const struct dlock_session_info *dl_session_pool_first(const struct dl_pool *pool)

@@ -31,6 +31,14 @@ static void host_session_caps(void *ctx, void *self, uint32_t caps)
         host->session_caps(host->session_arg, self, caps);
 }
 
+static void host_connection(void *ctx, enum dlock_connection_event event)
+{
+    struct dl_host *host = ctx;
+
+    if (host->connection != NULL)
+        host->connection(host->session_arg, event);
+}
+
 void dl_host_init(struct dl_host *host, struct dl_log log)
 {
     *host = (struct dl_host){
@@ -45,6 +53,7 @@ void dl_host_init(struct dl_host *host, struct dl_log log)
                 .random = host_random,
                 .log = host_log,
                 .session_caps = host_session_caps,
+                .connection = host_connection,
             },
     };
 }

@@ -16,6 +16,7 @@ struct dl_host {
     void (*session_caps)(void *arg, void *self, uint32_t caps); /* may be NULL */
     void (*session_made)(void *arg);                            /* may be NULL */
     void (*session_wanted)(void *arg); /* a call waits for a session that is lent to a wait; NULL */
+    void (*connection)(void *arg, enum dlock_connection_event event); /* may be NULL */
     void *session_arg;
     struct dlock_host table; /* table.ctx is this struct: it must not move */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * probe.h - static probes (USDT) of the provider "dlock", for tracers: perf, bpftrace, SystemTap. A
- * probe that nobody traces is one instruction that does nothing.
+ * probe that nobody traces is a nop, and what it takes to have its arguments at hand.
  *
  * The first three arguments of each are the handle, the name (without a NUL at its end) and the
  * length of the name; docs/operations.md has the others. They are an interface: appended to, never

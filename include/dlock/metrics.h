@@ -52,8 +52,9 @@ struct dlock_stats {
     uint64_t losses[DLOCK_STATS_REASONS];        /* by enum dlock_reason */
     uint64_t handoffs; /* acquisitions that another thread's unlock gave, without the store */
     uint64_t unknowns; /* exchanges of locks that ended without a conclusive answer */
-    uint64_t sessions_opened; /* connections to the store, with those of reconnecting; a plugin with
-                                 DLOCK_CAP_CONCURRENT has one, and reconnects inside of it */
+    uint64_t sessions_opened; /* connections to the store, with those of reconnecting. A connection
+                                 that only brings notices of the store does not count; those to the
+                                 nodes of redlock count together as one */
     uint64_t sessions_failed; /* attempts to open one */
     uint64_t sessions_broken; /* that were closed because an exchange failed */
     uint64_t held;            /* now */

@@ -66,7 +66,7 @@ extern "C" {
 
 #define DLOCK_PLUGIN_MAGIC     0x444C4B50u /* "DLKP" */
 #define DLOCK_PLUGIN_ABI_MAJOR 2u          /* another one is refused */
-#define DLOCK_PLUGIN_ABI_MINOR 3u          /* counts appended members; any is accepted */
+#define DLOCK_PLUGIN_ABI_MINOR 4u          /* counts appended members; any is accepted */
 
 /* One element of a renewal. */
 struct dlock_lease_op {
@@ -149,6 +149,18 @@ struct dlock_host {
     /* A connection that was made later [FAI-2] found these in force: of what `open` reported,
      * CRASH_SAFE, FENCE_DURABLE and FAILOVER_SAFE are cleared for good where they are missing. */
     void (*session_caps)(void *ctx, void *self, uint32_t caps);
+
+    /* ---- ABI 2.3 ends here. ---- */
+
+    /*
+     * CONCURRENT, for dlock_client_stats. Call it by DLOCK_COUNT_CONNECTION.
+     *
+     * [CNT-1] Each connection for exchanges that the session makes after `open` [FAI-2] is
+     *         counted when it is made, or cannot be made, and when it breaks. Not counted are
+     *         those of `open`, which core counts, those of `probe`, and those that `close` ends.
+     *         Waits for nothing: locks of the plugin may be held.
+     */
+    void (*connection)(void *ctx, enum dlock_connection_event event);
 };
 
 /* Filled by open, and again by probe. */

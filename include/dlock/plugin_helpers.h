@@ -44,6 +44,19 @@ static inline const unsigned char *dlock_request_data(const struct dlock_request
     return *len > 0 ? req->data : NULL;
 }
 
+/* What became of a connection of a session that is open. */
+enum dlock_connection_event {
+    DLOCK_CONNECTION_MADE,
+    DLOCK_CONNECTION_FAILED, /* it could not be made */
+    DLOCK_CONNECTION_BROKEN  /* it was given up because an exchange on it failed */
+};
+
+/* host->connection [CNT-1], of a core that has it. */
+#define DLOCK_COUNT_CONNECTION(host, event)                    \
+    (DLOCK_HAS(host, connection) && (host)->connection != NULL \
+         ? (host)->connection((host)->ctx, (event))            \
+         : (void)0)
+
 /* Fills *err and returns status, for `return dlock_fail(...)`. code: the store's own number. */
 __attribute__((format(printf, 5, 6))) static inline enum dlock_status
 dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status, int32_t code,

@@ -83,6 +83,7 @@ static struct etcd_connection *dead_unref_locked(struct etcd_endpoints *endpoint
     if (connection == NULL || !etcd_channel_dead(connection->channel))
         return NULL;
     endpoints->present = NULL;
+    DLOCK_COUNT_CONNECTION(endpoints->cluster.host, DLOCK_CONNECTION_BROKEN);
     return unref_locked(endpoints, connection);
 }
 
@@ -138,6 +139,7 @@ static enum dlock_status connection_make(struct etcd_endpoints *endpoints, int64
 {
     size_t index = 0, first = endpoints->next_index;
     enum dlock_status status = DLOCK_NOMEM;
+    bool counts = endpoints->member.cluster_id != 0; /* [CNT-1] */
 
     endpoints->connecting = true;
     (void)pthread_mutex_unlock(&endpoints->mutex);
@@ -150,6 +152,10 @@ static enum dlock_status connection_make(struct etcd_endpoints *endpoints, int64
         free(*out);
         *out = NULL;
     }
+    if (counts)
+        DLOCK_COUNT_CONNECTION(endpoints->cluster.host, status == DLOCK_OK
+                                                            ? DLOCK_CONNECTION_MADE
+                                                            : DLOCK_CONNECTION_FAILED);
     (void)pthread_mutex_lock(&endpoints->mutex);
     endpoints->connecting = false;
     (void)pthread_cond_broadcast(&endpoints->connected);

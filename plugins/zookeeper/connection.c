@@ -104,6 +104,13 @@ static void connected(struct zk_link *link)
     server_find(link);
 }
 
+/* [CNT-1] The first connection is that of `open`, and close breaks none. */
+static void count(struct zk_link *link, enum dlock_connection_event event)
+{
+    if (link->counts && !link->closing)
+        DLOCK_COUNT_CONNECTION(link->host, event);
+}
+
 /* Notes the state of the session after the library ran. */
 static void settle(struct zk_link *link)
 {
@@ -121,7 +128,10 @@ static void settle(struct zk_link *link)
         over(link);
     if (is_connected)
         connected(link);
+    if (is_connected != link->connected)
+        count(link, is_connected ? DLOCK_CONNECTION_MADE : DLOCK_CONNECTION_BROKEN);
     link->connected = is_connected;
+    link->counts = link->counts || is_connected;
     zk_connection_wake(link); /* to connect again: another thread may have found this */
     (void)pthread_cond_broadcast(&link->changed);
 }
@@ -141,6 +151,8 @@ static void failed(struct zk_link *link, int rc, int code)
 {
     const char *text = zerror(rc);
 
+    if (!link->connected)
+        count(link, DLOCK_CONNECTION_FAILED);
     if (rc == ZOPERATIONTIMEOUT)
         text = "no answer";
     else if ((rc == ZCONNECTIONLOSS || rc == ZSYSTEMERROR) && code != 0)

@@ -29,6 +29,7 @@ struct zk_link {
     pthread_mutex_t mutex;  /* guards the rest */
     pthread_cond_t changed; /* the state of the session */
     bool closing;
+    bool counts; /* it was connected, and later connections are counted [CNT-1] */
 
     zhandle_t *handle;    /* NULL: there is none */
     bool inside;          /* the library runs, and calls back */

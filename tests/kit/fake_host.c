@@ -35,6 +35,13 @@ static void host_session_caps(void *ctx, void *self, uint32_t caps)
     host->caps &= caps;
 }
 
+static void host_connection(void *ctx, enum dlock_connection_event event)
+{
+    struct dlt_host *host = ctx;
+
+    host->connections[event]++;
+}
+
 void dlt_host_init(struct dlt_host *host)
 {
     memset(host, 0, sizeof *host);
@@ -45,6 +52,7 @@ void dlt_host_init(struct dlt_host *host)
         .random = host_random,
         .log = host_log,
         .session_caps = host_session_caps,
+        .connection = host_connection,
     };
     host->caps = UINT32_MAX;
     host->now_ns = INT64_C(86400) * 1000 * DLT_NS_PER_MS;
@@ -75,6 +83,17 @@ int64_t dlt_host_now(struct dlt_host *host)
 int64_t dlt_host_in(struct dlt_host *host, int64_t timeout_ms)
 {
     return dlt_host_now(host) + timeout_ms * DLT_NS_PER_MS;
+}
+
+const char *dlt_host_counted(struct dlt_host *host)
+{
+    static char text[64];
+
+    (void)snprintf(text, sizeof text, "%u, %u, %u",
+                   atomic_exchange(&host->connections[DLOCK_CONNECTION_MADE], 0),
+                   atomic_exchange(&host->connections[DLOCK_CONNECTION_FAILED], 0),
+                   atomic_exchange(&host->connections[DLOCK_CONNECTION_BROKEN], 0));
+    return text;
 }
 
 static const char *option_none(const struct dlock_target *target, const char *name)

@@ -15,11 +15,15 @@ struct dlt_host {
     struct dlock_host table; /* table.ctx is this struct: it must not move */
     int runs;                /* non-zero: CLOCK_BOOTTIME, and now_ns more */
     _Atomic int64_t now_ns;
-    _Atomic unsigned logs; /* calls of log with a warning */
-    char logged[256];      /* the first of its lines */
+    _Atomic unsigned logs;                                     /* calls of log with a warning */
+    char logged[256];                                          /* the first of its lines */
+    _Atomic unsigned connections[DLOCK_CONNECTION_BROKEN + 1]; /* counted, by event */
     _Atomic uint32_t caps; /* that no session_caps left out; all at first */
 };
 
+/* [CNT-1] What was counted of connections since the last call: "made, failed, broken", in a buffer
+ * of its own. */
+const char *dlt_host_counted(struct dlt_host *host);
 /* A clock that stands still, a day after boot. */
 void dlt_host_init(struct dlt_host *host);
 /* The real clock. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/api/metrics.c core/client/stats.c */
+/* Tests: core/api/metrics.c core/client/stats.c core/sys/host.c */
 /* Does a client count each acquire, renewal, unlock, loss and hand-off once, with its time, however
  * the call was made; and is the text as metrics.h says? Virtual time. */
 #include "engine.h"
@@ -72,6 +72,24 @@ Test(metrics, an_acquire_and_its_hold_count_once_with_their_times)
     cr_assert_eq(stats.classes, 1);
     cr_assert_eq(stats.sessions_opened, 1);
     lock_free(lock);
+    dlt_engine_close(&engine);
+}
+
+Test(metrics, CNT_1_connections_inside_a_session_count_as_sessions)
+{
+    const struct dlock_host *host = NULL;
+    struct dlock_stats stats;
+
+    open_with(NULL);
+    host = &engine.client->host.table;
+    DLOCK_COUNT_CONNECTION(host, DLOCK_CONNECTION_BROKEN);
+    DLOCK_COUNT_CONNECTION(host, DLOCK_CONNECTION_FAILED);
+    DLOCK_COUNT_CONNECTION(host, DLOCK_CONNECTION_FAILED);
+    DLOCK_COUNT_CONNECTION(host, DLOCK_CONNECTION_MADE);
+    stats = stats_of();
+    cr_assert_eq(stats.sessions_opened, 2, "and that of open");
+    cr_assert_eq(stats.sessions_failed, 2);
+    cr_assert_eq(stats.sessions_broken, 1);
     dlt_engine_close(&engine);
 }
 

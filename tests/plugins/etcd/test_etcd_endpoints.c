@@ -244,6 +244,24 @@ Test(endpoints, TRY_4_a_connection_that_was_closed_before_the_request)
 }
 
 /* UNAVAILABLE: the bytes before the cut were none of the request. */
+Test(endpoints, CNT_1_connections_after_the_first_one_are_counted)
+{
+    start_behind_proxy();
+    cr_assert_eq(e_put("/locks/a"), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_str_eq(dlt_host_counted(&e.s.host), "0, 0, 0", "that of open is core's");
+    tell("accept refuse");
+    tell("kill rst");
+    for (int i = 0; i < 1000 && dlt_proxy_count(&proxy, 0, "open") > 0; i++)
+        dlt_sleep_ms(10);
+    dlt_sleep_ms(20);
+    cr_assert_eq(e_put("/locks/a"), DLOCK_UNAVAILABLE);
+    cr_assert_str_eq(dlt_host_counted(&e.s.host), "0, 1, 1");
+    tell("accept on");
+    cr_assert_eq(e_put("/locks/a"), DLOCK_OK, "%s", e.s.err.message);
+    e_close();
+    cr_assert_str_eq(dlt_host_counted(&e.s.host), "1, 0, 0", "close breaks none");
+}
+
 Test(endpoints, TRY_4_a_connection_that_is_cut_in_the_request)
 {
     enum dlock_status status = DLOCK_INTERNAL;

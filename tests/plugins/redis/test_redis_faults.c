@@ -181,15 +181,17 @@ Test(faults, TRY_4_C9_a_lost_or_late_answer_to_any_other_question_is_unknown)
 
 /* The connection was closed while nothing was asked: another one is made, and if there is none to
  * be had, it was certainly not executed. */
-Test(faults, FAI_2_TRY_4_a_connection_that_ended_before_is_replaced)
+Test(faults, FAI_2_TRY_4_CNT_1_a_connection_that_ended_before_is_replaced)
 {
     static const char *const ends[] = {"kill fin", "kill rst"};
 
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_str_eq(dlt_host_counted(&s.host), "0, 0, 0", "that of open is core's");
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         tell(ends[i]);
         links_end();
         cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+        cr_assert_str_eq(dlt_host_counted(&s.host), "1, 0, 1");
         tell("accept refuse");
         tell(ends[i]);
         links_end();
@@ -198,6 +200,7 @@ Test(faults, FAI_2_TRY_4_a_connection_that_ended_before_is_replaced)
         cr_assert_eq(dlt_try(&s, &b), DLOCK_UNAVAILABLE, "%s", s.err.message);
         tell("accept on");
         cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
+        cr_assert_str_eq(dlt_host_counted(&s.host), "1, 3, 1");
     }
 }
 

@@ -195,6 +195,25 @@ Test(faults, a_server_that_comes_back_has_the_session)
     close_rig();
 }
 
+Test(faults, CNT_1_connections_after_the_first_one_are_counted)
+{
+    _Atomic unsigned *counted = rig.host.connections;
+
+    rig_open(&rig);
+    cr_assert_str_eq(dlt_host_counted(&rig.host), "0, 0, 0", "that of open is core's");
+    dlt_zk_kill(&server, 0);
+    cr_assert(await_connected(&rig, false, 5000));
+    for (int i = 0; i < 1000 && counted[DLOCK_CONNECTION_FAILED] == 0; i++)
+        dlt_sleep_ms(10);
+    cr_assert_gt(counted[DLOCK_CONNECTION_FAILED], 0, "nobody listens");
+    cr_assert(dlt_zk_again(&server, 0), "%s", server.why);
+    cr_assert(await_connected(&rig, true, 20000));
+    cr_assert_eq(counted[DLOCK_CONNECTION_MADE], 1);
+    cr_assert_eq(counted[DLOCK_CONNECTION_BROKEN], 1);
+    close_rig();
+    cr_assert_eq(counted[DLOCK_CONNECTION_BROKEN], 1, "close breaks none");
+}
+
 static void *kill_soon(void *arg)
 {
     (void)arg;
