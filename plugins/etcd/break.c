@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "break.h"
 
+#include "errmap.h"
+#include "send.h"
 #include "txn.h"
 
 #include <stdlib.h>
@@ -9,7 +11,9 @@
 #define AT_ONCE 64
 
 /* A transaction for each key, so that a key that has gone meanwhile is not in the way of others:
- * a key is deleted if it is the one that was read. */
+ * a key is deleted if it is the one that was read, and, if an owner is named, if that one has not
+ * released it and kept the name. A cluster without space refuses transactions. Nobody can put a key
+ * then, and the keys are read again and deleted without conditions. */
 struct breaking {
     struct etcd_session *session;
     struct etcd_keys keys; /* of the name */
@@ -18,6 +22,7 @@ struct breaking {
     struct dlock_error *err;
     struct etcd_rpc rpcs[AT_ONCE], *flight[AT_ONCE];
     size_t count, ended;
+    bool no_space;
 };
 
 static bool is_meant(const struct breaking *breaking, const Pb__KeyValue *kv)
@@ -34,26 +39,39 @@ static bool is_meant(const struct breaking *breaking, const Pb__KeyValue *kv)
            memcmp(kv->key.data + dir_len, breaking->owner, kv->key.len - dir_len) == 0;
 }
 
-static bool delete_add(struct etcd_rpc *rpc, const Pb__KeyValue *kv)
+static bool transaction_add(const struct breaking *breaking, struct etcd_rpc *rpc,
+                            const Pb__KeyValue *kv)
 {
-    Pb__TxnRequest request = PB__TXN_REQUEST__INIT;
-    Pb__Compare compare = PB__COMPARE__INIT, *compares[] = {&compare};
-    Pb__RequestOp op = PB__REQUEST_OP__INIT, *ops[] = {&op};
-    Pb__DeleteRequest delete = PB__DELETE_REQUEST__INIT;
+    struct etcd_value value;
+    struct etcd_txn txn;
 
-    compare.target = PB__COMPARE__TARGET__CREATE;
-    compare.key = kv->key;
-    compare.of_case = PB__COMPARE__OF_CREATE_REVISION;
-    compare.create_revision = kv->create_revision;
-    delete.key = kv->key;
-    op.of_case = PB__REQUEST_OP__OF_DELETE_RANGE;
-    op.delete_range = &delete;
-    request.n_compare = 1;
-    request.compare = compares;
-    request.n_success = 1;
-    request.success = ops;
+    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    etcd_txn_if_created(&txn, kv->key, kv->create_revision);
+    if (breaking->owner != NULL && !value.foreign)
+        etcd_txn_and_claim(&txn, kv->key, value.limit);
+    etcd_txn_delete(&txn.then, kv->key);
     etcd_rpc_init(rpc, ETCD_TXN, 1);
+    return etcd_rpc_add(rpc, etcd_txn_request(&txn));
+}
+
+static bool delete_add(const struct breaking *breaking, struct etcd_rpc *rpc,
+                       const Pb__KeyValue *kv)
+{
+    Pb__DeleteRequest request = PB__DELETE_REQUEST__INIT;
+
+    if (!breaking->no_space)
+        return transaction_add(breaking, rpc, kv);
+    request.key = kv->key;
+    etcd_rpc_init(rpc, ETCD_DELETE, 1);
     return etcd_rpc_add(rpc, &request.base);
+}
+
+static bool was_deleted(const struct breaking *breaking, const struct etcd_rpc *rpc)
+{
+    const ProtobufCMessage *answer = etcd_rpc_answer(rpc, 0);
+
+    return breaking->no_space ? ((const Pb__DeleteResponse *)(const void *)answer)->deleted > 0
+                              : ((const Pb__TxnResponse *)(const void *)answer)->succeeded;
 }
 
 static enum dlock_status no_memory(struct breaking *breaking)
@@ -69,9 +87,7 @@ static enum dlock_status flush(struct breaking *breaking)
         status = etcd_exchange(&breaking->session->endpoints, breaking->flight, breaking->count,
                                true, breaking->deadline_ns, NULL, breaking->err);
     for (size_t i = 0; i < breaking->count; i++) {
-        if (status == DLOCK_OK &&
-            ((const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&breaking->rpcs[i], 0))
-                ->succeeded)
+        if (status == DLOCK_OK && was_deleted(breaking, &breaking->rpcs[i]))
             breaking->ended++;
         etcd_rpc_fini(&breaking->rpcs[i]);
     }
@@ -91,7 +107,7 @@ static enum dlock_status holders_break(struct breaking *breaking, const Pb__Rang
         if (!is_meant(breaking, answer->kvs[i]))
             continue;
         breaking->flight[breaking->count] = &breaking->rpcs[breaking->count];
-        if (!delete_add(&breaking->rpcs[breaking->count++], answer->kvs[i]))
+        if (!delete_add(breaking, &breaking->rpcs[breaking->count++], answer->kvs[i]))
             status = no_memory(breaking);
         else if (breaking->count == AT_ONCE)
             status = flush(breaking);
@@ -106,16 +122,13 @@ static enum dlock_status holders_break(struct breaking *breaking, const Pb__Rang
 static enum dlock_status run(struct breaking *breaking)
 {
     Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
-    struct etcd_rpc rpc, *rpcs[] = {&rpc};
+    struct etcd_rpc rpc;
     enum dlock_status status = DLOCK_INTERNAL;
 
     etcd_inspect_range(&range, &breaking->keys);
     etcd_rpc_init(&rpc, ETCD_RANGE, 1);
-    if (etcd_rpc_add(&rpc, &range.base))
-        status = etcd_exchange(&breaking->session->endpoints, rpcs, 1, false, breaking->deadline_ns,
-                               NULL, breaking->err);
-    else
-        status = no_memory(breaking);
+    status = etcd_send(breaking->session, &rpc, &range.base, false, breaking->deadline_ns,
+                       breaking->err);
     if (status == DLOCK_OK)
         status = holders_break(breaking,
                                (const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&rpc, 0));
@@ -129,6 +142,7 @@ enum dlock_status etcd_break(struct etcd_session *session, const unsigned char *
 {
     struct breaking *breaking = calloc(1, sizeof *breaking);
     size_t ended = 0;
+    bool doubt = false;
     enum dlock_status status = DLOCK_NOMEM;
 
     if (breaking == NULL)
@@ -139,8 +153,15 @@ enum dlock_status etcd_break(struct etcd_session *session, const unsigned char *
     breaking->err = err;
     etcd_keys_make(&breaking->keys, &session->config, name, name_len, NULL);
     status = run(breaking);
+    breaking->no_space = status == DLOCK_UNKNOWN && err->code == ETCD_NO_SPACE;
+    if (breaking->no_space)
+        status = run(breaking);
     ended = breaking->ended;
+    doubt = breaking->no_space && ended == 0;
     free(breaking);
+    if (status == DLOCK_OK && doubt)
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_UNKNOWN, ETCD_NO_SPACE,
+                          "the cluster has no space, and the keys have gone meanwhile");
     if (status == DLOCK_OK && ended == 0)
         return dlock_fail(err, ETCD_ORIGIN, DLOCK_NOT_HELD, 0,
                           owner != NULL ? "not held by this owner" : "the name is free");

@@ -5,6 +5,11 @@
 
 #include "channel.h"
 
+/* The status of gRPC (dlock_error.code) of a request that the cluster has no space for. Versions
+ * without the repair of etcd's issue 13429 refuse every transaction then, also one that only reads
+ * or deletes, and execute other requests that only read or delete. */
+#define ETCD_NO_SPACE 8
+
 struct etcd_verdict {
     enum dlock_status status; /* as exchange.h lists them */
     bool unprocessed;         /* certainly nothing was executed */

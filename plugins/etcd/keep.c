@@ -2,9 +2,10 @@
 #include "keep.h"
 
 #include "lib/hex.h"
+#include "send.h"
 #include "txn.h"
 
-#define TRIES 3 /* while renewals that are under way change the key */
+#define TRIES 3 /* while renewals change the key, or the lease ends before the key has it */
 
 struct keeping {
     struct etcd_session *session;
@@ -12,7 +13,7 @@ struct keeping {
     struct etcd_slot *slot;
     struct dlock_error *err;
     struct etcd_keys keys;
-    struct etcd_lease *lease; /* of the kept key */
+    struct etcd_lease *lease; /* of the kept key; NULL: none yet */
 };
 
 /* The slot does not know how the key was put last. */
@@ -37,12 +38,13 @@ static enum dlock_status find(struct keeping *keeping)
     return status;
 }
 
-/* OK with *kept false: the key is not as the slot has it. */
+/* OK with *kept false: the key is not as the slot has it. LOST: the lease of the kept key has
+ * ended, and nothing was put. */
 static enum dlock_status put(struct keeping *keeping, bool *kept)
 {
     const struct dlock_request *req = keeping->req;
-    struct etcd_slot *slot = keeping->slot;
-    struct etcd_rpc rpc, *rpcs[] = {&rpc};
+    const struct etcd_slot *slot = keeping->slot;
+    struct etcd_rpc rpc;
     char value[ETCD_VALUE_SIZE];
     const size_t len = etcd_value_make_kept(value, sizeof value, dlock_request_limit(req),
                                             slot->permit, req->label);
@@ -52,16 +54,26 @@ static enum dlock_status put(struct keeping *keeping, bool *kept)
     etcd_txn_if_unchanged(&txn, &keeping->keys, slot->mod_revision);
     etcd_txn_put(&txn.then, &keeping->keys, value, len, keeping->lease->id);
     etcd_rpc_init(&rpc, ETCD_TXN, 1);
-    if (etcd_rpc_add(&rpc, etcd_txn_request(&txn)))
-        status = etcd_exchange(&keeping->session->endpoints, rpcs, 1, true, req->deadline_ns, NULL,
-                               keeping->err);
-    else
-        status = dlock_fail(keeping->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+    status = etcd_send(keeping->session, &rpc, etcd_txn_request(&txn), true, req->deadline_ns,
+                       keeping->err);
     if (status == DLOCK_OK)
         *kept = ((const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&rpc, 0))->succeeded;
     etcd_rpc_fini(&rpc);
-    if (status != DLOCK_OK && status != DLOCK_UNAVAILABLE)
-        etcd_slot_doubt(slot);
+    return status;
+}
+
+/* OK: it was put, or may be put once more. */
+static enum dlock_status put_judge(struct keeping *keeping, enum dlock_status status, bool kept)
+{
+    if (status == DLOCK_OK && kept) {
+        etcd_stock_put(&keeping->session->stock, etcd_slot_clear(keeping->slot)); /* has no key */
+    } else if (status == DLOCK_LOST) { /* nothing was put; the claim has another lease */
+        etcd_stock_drop(keeping->lease);
+        keeping->lease = NULL;
+        status = DLOCK_OK;
+    } else if (status != DLOCK_UNAVAILABLE) {
+        etcd_slot_doubt(keeping->slot);
+    }
     return status;
 }
 
@@ -76,13 +88,10 @@ static enum dlock_status keep_once(struct keeping *keeping, bool *kept)
     if (status == DLOCK_OK && keeping->lease == NULL)
         status = etcd_stock_grant(stock, dlock_request_keep_ms(keeping->req),
                                   keeping->req->deadline_ns, &keeping->lease, keeping->err);
-    if (status == DLOCK_OK)
-        status = put(keeping, kept);
-    if (status == DLOCK_OK && *kept)
-        etcd_stock_put(stock, etcd_slot_clear(keeping->slot)); /* it has no key now */
-    else if (status == DLOCK_OK)
-        etcd_slot_doubt(keeping->slot);
-    return status;
+    if (status != DLOCK_OK)
+        return status;
+    status = put(keeping, kept);
+    return put_judge(keeping, status, *kept);
 }
 
 enum dlock_status etcd_keep(struct etcd_session *session, const struct dlock_request *req,
@@ -97,11 +106,13 @@ enum dlock_status etcd_keep(struct etcd_session *session, const struct dlock_req
     etcd_keys_make(&keeping.keys, &session->config, req->name, req->name_len, token);
     for (int i = 0; i < TRIES && status == DLOCK_OK && !kept; i++)
         status = keep_once(&keeping, &kept);
-    etcd_stock_drop(keeping.lease);
     if (status == DLOCK_LOST)
-        return dlock_fail(err, ETCD_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
-    if (status == DLOCK_OK && !kept)
-        return dlock_fail(err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
-                          "renewals change the key as fast as it is read");
+        status = dlock_fail(err, ETCD_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
+    else if (status == DLOCK_OK && !kept)
+        status =
+            dlock_fail(err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                       keeping.lease == NULL ? "the cluster ends leases as fast as it grants them"
+                                             : "renewals change the key as fast as it is read");
+    etcd_stock_drop(keeping.lease);
     return status;
 }

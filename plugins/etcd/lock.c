@@ -13,8 +13,7 @@ static enum dlock_status join(struct etcd_take *take)
     enum dlock_status status = DLOCK_INTERNAL;
 
     etcd_flight_end(take);
-    etcd_txn_if_absent(&txn, &take->keys);
-    etcd_txn_and_limit(&txn, &take->keys, take->limit);
+    etcd_txn_if_agreed(&txn, &take->keys, take->limit);
     etcd_txn_put(&txn.then, &take->keys, take->value, take->value_len, take->full->id);
     etcd_stand_add(&txn.then, take);
     etcd_stand_add(&txn.otherwise, take);
@@ -51,13 +50,9 @@ static void try_make(const struct etcd_take *take, struct etcd_txn *txn, struct 
 {
     etcd_txn_if_free(txn, &take->keys);
     etcd_txn_put(&txn->then, &take->keys, take->value, take->value_len, take->full->id);
-    etcd_stand_add(&txn->otherwise, take);
-    if (!take->enqueue)
-        return;
-    txn->otherwise.count = 0;
-    etcd_txn_if_absent(nested, &take->keys);
-    etcd_txn_and_limit(nested, &take->keys, take->limit);
-    etcd_txn_put(&nested->then, &take->keys, take->value, take->value_len, take->brief->id);
+    etcd_txn_if_agreed(nested, &take->keys, take->limit);
+    if (take->enqueue)
+        etcd_txn_put(&nested->then, &take->keys, take->value, take->value_len, take->brief->id);
     etcd_txn_nested(&txn->otherwise, nested);
     etcd_stand_add(&txn->otherwise, take);
 }
@@ -73,12 +68,12 @@ static enum dlock_status try_judge(struct etcd_take *take)
         take->grant->waiters = 0;
         return etcd_stand_grant(take);
     }
-    if (answer->succeeded || !etcd_stand_read(take, take->enqueue ? 1 : 0, &standing))
+    nested = etcd_txn_nested_answer(answer, 0);
+    if (answer->succeeded || nested == NULL || !etcd_stand_read(take, 1, &standing))
         return etcd_stand_nonsense(take);
     if (standing.create_revision == 0)
-        return refused(take, &standing);
-    nested = take->enqueue ? etcd_txn_nested_answer(answer, 0) : NULL;
-    if (nested != NULL && nested->succeeded)
+        return nested->succeeded ? refused(take, &standing) : etcd_stand_differ(take, &standing);
+    if (nested->succeeded)
         return etcd_stand_put(take, take->brief, &standing);
     return etcd_stand_found(take); /* the key is there from before [TRY-5] */
 }

@@ -3,8 +3,8 @@
  * lock.h - takes a lock, exclusive or shared.
  *
  * A name without keys is taken by one transaction, in one flight with the KeepAlive of a lease from
- * the stock. Otherwise the transaction puts the key as a waiter's, if that is wanted and no key is
- * of a semaphore, and reads what tells where it stands.
+ * the stock. Otherwise the transaction finds whether a key is of a semaphore, puts the key as a
+ * waiter's if none is and that is wanted, and reads what tells where it stands.
  */
 #ifndef ETCD_LOCK_H
 #define ETCD_LOCK_H

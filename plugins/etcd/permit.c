@@ -3,7 +3,21 @@
 
 #include "stand.h"
 
-#define ROUNDS 50 /* in each of which another request for the name was executed */
+#define ROUNDS       ETCD_LIMIT_MOST /* in each of which another request was executed */
+#define QUIET_ROUNDS 3 /* then the order of the queue decides, and nobody is too late for ever */
+
+/* What the next transaction does. */
+enum step {
+    TAKE_FREE,  /* the first permit of a name without keys */
+    TAKE_QUIET, /* a permit that is free, if no key was put since the others were read */
+    ENQUEUE
+};
+
+struct trial {
+    enum step step;
+    int quiet;                     /* transactions of TAKE_QUIET that came too late */
+    struct etcd_standing standing; /* as the keys were read last */
+};
 
 /* ---- transactions ---- */
 
@@ -18,42 +32,40 @@ static void permit_put(const struct etcd_take *take, struct etcd_txn *txn, char 
     etcd_txn_put(&txn->then, &take->keys, value, len, take->full->id);
 }
 
-/* What was read leaves a permit for the key: the transaction takes it. */
-static bool takes(const struct etcd_standing *standing)
+/* agreed: succeeds if nothing is in the way but others of the same limit. */
+static void make(const struct etcd_take *take, const struct trial *trial, struct etcd_txn *txn,
+                 struct etcd_txn *agreed, char *value)
 {
-    return standing->revision == 0 || etcd_queue_has_room(standing);
-}
-
-/* standing: as it was read; revision 0: it was not. */
-static void make(const struct etcd_take *take, const struct etcd_standing *standing,
-                 struct etcd_txn *txn, char *value)
-{
-    if (standing->revision == 0) {
+    switch (trial->step) {
+    case TAKE_FREE:
         etcd_txn_if_free(txn, &take->keys);
         permit_put(take, txn, value, 0);
-    } else if (etcd_queue_has_room(standing)) {
+        break;
+    case TAKE_QUIET:
         etcd_txn_if_absent(txn, &take->keys);
-        etcd_txn_and_quiet(txn, &take->keys, standing->revision);
-        permit_put(take, txn, value, etcd_queue_permit(standing));
-    } else {
-        etcd_txn_if_absent(txn, &take->keys);
-        etcd_txn_and_limit(txn, &take->keys, take->limit);
+        etcd_txn_and_quiet(txn, &take->keys, trial->standing.revision);
+        permit_put(take, txn, value, etcd_queue_permit(&trial->standing));
+        break;
+    case ENQUEUE:
+        etcd_txn_if_agreed(txn, &take->keys, take->limit);
         etcd_txn_put(&txn->then, &take->keys, take->value, take->value_len, take->brief->id);
         etcd_stand_add(&txn->then, take);
+        break;
     }
+    etcd_txn_if_agreed(agreed, &take->keys, take->limit);
+    etcd_txn_nested(&txn->otherwise, agreed);
     etcd_stand_add(&txn->otherwise, take);
 }
 
 /* ---- answers ---- */
 
-static enum dlock_status taken(struct etcd_take *take, const struct etcd_standing *standing)
+static enum dlock_status taken(struct etcd_take *take, uint32_t permit)
 {
     const Pb__TxnResponse *answer = etcd_flight_answer(take);
 
     if (answer->header == NULL || answer->header->revision <= 0)
         return etcd_stand_nonsense(take);
-    etcd_slot_hold(take->slot, take->full, answer->header->revision,
-                   standing->revision == 0 ? 0 : etcd_queue_permit(standing));
+    etcd_slot_hold(take->slot, take->full, answer->header->revision, permit);
     etcd_flight_keep(take, take->full);
     take->grant->waiters = 0;
     return etcd_stand_grant(take);
@@ -65,6 +77,19 @@ static enum dlock_status enqueued(struct etcd_take *take)
 
     return etcd_stand_read(take, 1, &standing) ? etcd_stand_put(take, take->brief, &standing)
                                                : etcd_stand_nonsense(take);
+}
+
+static enum dlock_status done(struct etcd_take *take, const struct trial *trial)
+{
+    switch (trial->step) {
+    case TAKE_FREE:
+        return taken(take, 0);
+    case TAKE_QUIET:
+        return taken(take, etcd_queue_permit(&trial->standing));
+    case ENQUEUE:
+        break;
+    }
+    return enqueued(take);
 }
 
 /* The rest of many keys. */
@@ -86,50 +111,63 @@ static enum dlock_status read_on(struct etcd_take *take, struct etcd_standing *s
     return status;
 }
 
-/* Nothing was put. INTERNAL: another transaction may do it. */
-static enum dlock_status refused(struct etcd_take *take, struct etcd_standing *standing)
+/* INTERNAL: another transaction may do it. */
+static enum dlock_status next_step(struct etcd_take *take, struct trial *trial)
 {
+    const struct etcd_standing *standing = &trial->standing;
+
+    trial->quiet += trial->step == TAKE_QUIET;
+    if (standing->keys == 0)
+        trial->step = TAKE_FREE;
+    else if (etcd_queue_has_room(standing) && (!take->enqueue || trial->quiet < QUIET_ROUNDS))
+        trial->step = TAKE_QUIET;
+    else if (take->enqueue)
+        trial->step = ENQUEUE;
+    else
+        return etcd_stand_refuse(take, standing);
+    return DLOCK_INTERNAL;
+}
+
+/* Nothing was put. */
+static enum dlock_status refused(struct etcd_take *take, struct trial *trial)
+{
+    struct etcd_standing *standing = &trial->standing;
+    const Pb__TxnResponse *agreed = etcd_txn_nested_answer(etcd_flight_answer(take), 0);
     enum dlock_status status = DLOCK_OK;
 
     *standing = (struct etcd_standing){0};
-    if (!etcd_stand_read(take, 0, standing))
+    if (agreed == NULL || !etcd_stand_read(take, 1, standing))
         return etcd_stand_nonsense(take);
     if (standing->create_revision != 0)
         return etcd_stand_found(take); /* from before [TRY-5] */
-    if (standing->other_limit != 0)
-        return etcd_stand_refuse(take, standing);
+    if (!agreed->succeeded && standing->keys > 0)
+        return etcd_stand_differ(take, standing);
     if (standing->further != 0)
         status = read_on(take, standing);
-    if (status != DLOCK_OK)
-        return status;
-    if (standing->keys == 0)
-        standing->revision = 0;
-    return takes(standing) || take->enqueue ? DLOCK_INTERNAL : etcd_stand_refuse(take, standing);
+    return status == DLOCK_OK ? next_step(take, trial) : status;
 }
 
-static enum dlock_status run(struct etcd_take *take, struct etcd_standing *standing)
+static enum dlock_status run(struct etcd_take *take, struct trial *trial)
 {
     char value[ETCD_VALUE_SIZE];
-    struct etcd_txn txn;
+    struct etcd_txn txn, agreed;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    make(take, standing, &txn, value);
+    make(take, trial, &txn, &agreed, value);
     status = etcd_flight_send(take, &txn);
-    if (status == DLOCK_OK && !etcd_flight_answer(take)->succeeded)
-        status = refused(take, standing);
-    else if (status == DLOCK_OK)
-        status = takes(standing) ? taken(take, standing) : enqueued(take);
+    if (status == DLOCK_OK)
+        status = etcd_flight_answer(take)->succeeded ? done(take, trial) : refused(take, trial);
     etcd_flight_end(take);
     return status;
 }
 
 enum dlock_status etcd_permit_try(struct etcd_take *take)
 {
-    struct etcd_standing standing = {0};
+    struct trial trial = {.step = TAKE_FREE};
     enum dlock_status status = DLOCK_INTERNAL;
 
     for (int i = 0; i < ROUNDS && status == DLOCK_INTERNAL; i++)
-        status = run(take, &standing);
+        status = run(take, &trial);
     if (status != DLOCK_INTERNAL)
         return status;
     etcd_flight_put(take);

@@ -5,7 +5,8 @@
  * The first one comes with the key, as a lock does. Otherwise the transaction reads the keys. If a
  * permit is free and nobody waits, a second one puts the key with the lowest number, on condition
  * that no key of the name was put meanwhile; else it puts the key as a waiter's, on condition that
- * all keys have the same limit. queue.h has how a waiter gets its permit.
+ * all keys have the same limit. queue.h has how a waiter gets its permit. A call that may wait and
+ * was too late three times is a waiter, too: of many that come at once each gets its turn.
  */
 #ifndef ETCD_PERMIT_H
 #define ETCD_PERMIT_H

@@ -6,6 +6,7 @@
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
 #include "break.h"
+#include "errmap.h"
 #include "list.h"
 #include "list_waiters.h"
 #include "net/tls.h"
@@ -16,7 +17,6 @@
 #include "watch.h"
 
 #define ASSUMED_LEAST_MS 2000 /* of a cluster that grants no lease now: its default */
-#define GRPC_NO_SPACE    8
 
 static const char *const schemes[] = {"etcd", "etcds", NULL};
 
@@ -69,7 +69,7 @@ static enum dlock_status least_find(struct etcd_session *session, int64_t deadli
     if (status == DLOCK_OK) {
         etcd_stock_set_least(&session->stock, lease->ttl_ms);
         etcd_stock_put(&session->stock, lease);
-    } else if (status == DLOCK_UNAVAILABLE && err->code == GRPC_NO_SPACE) {
+    } else if (status == DLOCK_UNAVAILABLE && err->code == ETCD_NO_SPACE) {
         etcd_stock_set_least(&session->stock, ASSUMED_LEAST_MS);
         err->code = 0;
         err->message[0] = '\0';

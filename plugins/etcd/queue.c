@@ -73,16 +73,17 @@ static bool own_note(struct etcd_standing *standing, const Pb__KeyValue *own)
     return !standing->holds && !standing->kept;
 }
 
-static void other_limit_note(struct etcd_standing *standing, const Pb__RangeResponse *others)
+/* Of the first key that has another limit; 0: none has. */
+static uint32_t other_limit_find(const Pb__RangeResponse *keys, uint32_t limit)
 {
-    const uint32_t limit = is_semaphore(standing) ? standing->limit : 1;
     struct etcd_value value;
 
-    for (size_t i = 0; i < others->n_kvs && standing->other_limit == 0; i++) {
-        etcd_value_parse(&value, others->kvs[i]->value.data, others->kvs[i]->value.len);
+    for (size_t i = 0; i < keys->n_kvs; i++) {
+        etcd_value_parse(&value, keys->kvs[i]->value.data, keys->kvs[i]->value.len);
         if (value.limit != limit)
-            standing->other_limit = value.limit;
+            return value.limit;
     }
+    return 0;
 }
 
 /* Keys of a semaphore that are older than `below`. */
@@ -149,7 +150,7 @@ void etcd_queue_judge(struct etcd_standing *standing, const Pb__KeyValue *own,
     if (own != NULL && !own_note(standing, own))
         return;
     if (own == NULL)
-        other_limit_note(standing, others);
+        standing->other_limit = other_limit_find(others, is_semaphore(standing) ? limit : 1);
     older_judge(standing, own != NULL ? own->create_revision : INT64_MAX, others, shared);
 }
 
@@ -233,6 +234,8 @@ enum dlock_status etcd_queue_older(struct etcd_session *session, struct etcd_que
         const int64_t below = question->standing.further;
 
         etcd_queue_range(&range, keys, many, below - 1);
+        if (is_semaphore(&question->standing))
+            range.limit = question->standing.limit; /* there are no more permits */
         status = fly(session, question, &range, NULL, deadline_ns, err);
         if (status == DLOCK_OK)
             older_judge(&question->standing, below, answer_of(question), shared);
@@ -267,6 +270,37 @@ enum dlock_status etcd_queue_ask(struct etcd_session *session, struct etcd_quest
     return question->standing.create_revision == create_revision
                ? etcd_queue_older(session, question, keys, shared, deadline_ns, err)
                : DLOCK_OK;
+}
+
+enum dlock_status etcd_queue_other_limit(struct etcd_session *session, const struct etcd_keys *keys,
+                                         uint32_t limit, uint32_t *other, int64_t deadline_ns,
+                                         struct dlock_error *err)
+{
+    struct etcd_question question = {.alive_ms = 0};
+    int64_t from = 0;
+    bool more = true;
+    enum dlock_status status = DLOCK_OK;
+
+    *other = 0;
+    etcd_queue_end(&question);
+    while (status == DLOCK_OK && more && *other == 0) {
+        Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
+        const Pb__RangeResponse *answer = NULL;
+
+        etcd_queue_range(&range, keys, true, 0);
+        range.sort_order = PB__RANGE_REQUEST__ORDER__ASCEND;
+        range.min_create_revision = from;
+        status = fly(session, &question, &range, NULL, deadline_ns, err);
+        if (status != DLOCK_OK)
+            break;
+        answer = answer_of(&question);
+        *other = other_limit_find(answer, limit);
+        more = answer->more && answer->n_kvs > 0;
+        if (more)
+            from = answer->kvs[answer->n_kvs - 1]->create_revision + 1;
+    }
+    etcd_queue_end(&question);
+    return status;
 }
 
 void etcd_queue_end(struct etcd_question *question)

@@ -28,7 +28,7 @@ struct etcd_standing {
     int64_t mod_revision, lease_id;  /* of the key */
     uint32_t keys;                   /* of the name: holders and waiters */
     uint32_t limit;                  /* of a semaphore; 0 or 1: a lock */
-    uint32_t other_limit;            /* of the newest key, if it is not ours; else 0 */
+    uint32_t other_limit;            /* of the newest key that was read and has not ours; else 0 */
     uint32_t permit;                 /* of the key, if it holds one */
     bool kept;                       /* nobody holds the key */
     bool holds;                      /* the name belongs to the key */
@@ -78,6 +78,10 @@ enum dlock_status etcd_queue_ask(struct etcd_session *session, struct etcd_quest
                                  const struct etcd_keys *keys, bool shared, int64_t create_revision,
                                  struct etcd_lease *lease, int64_t deadline_ns,
                                  struct dlock_error *err);
+/* The limit of the oldest key of the name that has another one than this; 0: no key has. */
+enum dlock_status etcd_queue_other_limit(struct etcd_session *session, const struct etcd_keys *keys,
+                                         uint32_t limit, uint32_t *other, int64_t deadline_ns,
+                                         struct dlock_error *err);
 /* The rest of what etcd_queue_judge left open (further), for standing of the question. */
 enum dlock_status etcd_queue_older(struct etcd_session *session, struct etcd_question *question,
                                    const struct etcd_keys *keys, bool shared, int64_t deadline_ns,

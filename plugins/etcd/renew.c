@@ -7,16 +7,16 @@
 #include "renew.h"
 
 #include "change.h"
+#include "errmap.h"
 #include "lib/hex.h"
 #include "txn.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH         100 /* a transaction has 128 operations at most */
-#define FEW           4
-#define MS_PER_S      1000
-#define GRPC_NO_SPACE 8
+#define BATCH    100 /* a transaction has 128 operations at most */
+#define FEW      4
+#define MS_PER_S 1000
 
 /* One element that is renewed. */
 struct element {
@@ -268,7 +268,7 @@ static void batch_judge(struct batch *batch)
 static void batch_run(struct batch *batch)
 {
     batch->one_txn = batch->n > FEW;
-    if (fly(batch) != DLOCK_OK && batch->one_txn && batch->err->code == GRPC_NO_SPACE) {
+    if (fly(batch) != DLOCK_OK && batch->one_txn && batch->err->code == ETCD_NO_SPACE) {
         requests_free(batch);
         batch->one_txn = false;
         (void)fly(batch);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "stand.h"
 
+#include "send.h"
+
 #define CLAIMS 3
 
 enum dlock_status etcd_stand_grant(struct etcd_take *take)
@@ -23,6 +25,19 @@ enum dlock_status etcd_stand_refuse(struct etcd_take *take, const struct etcd_st
     take->grant->waiters = others_of(standing, 1);
     take->grant->queue_position = take->grant->waiters;
     return DLOCK_BUSY;
+}
+
+enum dlock_status etcd_stand_differ(struct etcd_take *take, struct etcd_standing *standing)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    if (standing->other_limit == 0)
+        status = etcd_queue_other_limit(take->session, &take->keys, take->limit,
+                                        &standing->other_limit, take->req->deadline_ns, take->err);
+    if (status == DLOCK_OK)
+        return etcd_stand_refuse(take, standing); /* BUSY, if these keys have gone meanwhile */
+    etcd_flight_put(take);
+    return status;
 }
 
 /* The slot has the key. */
@@ -60,7 +75,7 @@ static enum dlock_status claimed(struct etcd_take *take, int64_t revision, uint3
 static enum dlock_status claim(struct etcd_take *take, uint32_t permit)
 {
     struct etcd_slot *slot = take->slot;
-    struct etcd_rpc rpc, *rpcs[] = {&rpc};
+    struct etcd_rpc rpc;
     char value[ETCD_VALUE_SIZE];
     const size_t len = etcd_value_add_data(
         value, etcd_value_make_permit(value, sizeof value, take->limit, permit, take->req->label),
@@ -71,11 +86,8 @@ static enum dlock_status claim(struct etcd_take *take, uint32_t permit)
     etcd_txn_if_unchanged(&txn, &take->keys, slot->mod_revision);
     etcd_txn_put(&txn.then, &take->keys, value, len, slot->lease->id);
     etcd_rpc_init(&rpc, ETCD_TXN, 1);
-    if (etcd_rpc_add(&rpc, etcd_txn_request(&txn)))
-        status = etcd_exchange(&take->session->endpoints, rpcs, 1, true, take->req->deadline_ns,
-                               NULL, take->err);
-    else
-        status = etcd_flight_no_memory(take);
+    status = etcd_send(take->session, &rpc, etcd_txn_request(&txn), true, take->req->deadline_ns,
+                       take->err);
     if (status == DLOCK_OK) {
         const Pb__TxnResponse *answer =
             (const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&rpc, 0);

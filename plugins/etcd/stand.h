@@ -9,6 +9,8 @@
 enum dlock_status etcd_stand_grant(struct etcd_take *take);
 /* The key is not there. */
 enum dlock_status etcd_stand_refuse(struct etcd_take *take, const struct etcd_standing *standing);
+/* The key is not there, and keys of the name had another limit [LIM-1]. */
+enum dlock_status etcd_stand_differ(struct etcd_take *take, struct etcd_standing *standing);
 
 /* Asks where the key stands, and takes a permit that is free for it. OK with *known false: there is
  * no such key. etcd_stand_find: of which only the token is known. */

@@ -74,8 +74,25 @@ void etcd_txn_if_unchanged(struct etcd_txn *txn, const struct etcd_keys *keys, i
     compare->mod_revision = mod_revision;
 }
 
-void etcd_txn_and_limit(struct etcd_txn *txn, const struct etcd_keys *keys, uint32_t limit)
+void etcd_txn_if_created(struct etcd_txn *txn, ProtobufCBinaryData key, int64_t create_revision)
 {
+    Pb__Compare *compare = NULL;
+
+    init(txn);
+    compare = compare_next(txn, PB__COMPARE__TARGET__CREATE, PB__COMPARE__OF_CREATE_REVISION);
+    compare->key = key;
+    compare->create_revision = create_revision;
+}
+
+void etcd_txn_if_claim(struct etcd_txn *txn, ProtobufCBinaryData key, uint32_t limit)
+{
+    init(txn);
+    etcd_txn_and_claim(txn, key, limit);
+}
+
+void etcd_txn_if_agreed(struct etcd_txn *txn, const struct etcd_keys *keys, uint32_t limit)
+{
+    etcd_txn_if_absent(txn, keys);
     etcd_value_edges(txn->low, txn->high, limit);
     compare_all(txn, keys, PB__COMPARE__TARGET__VALUE, PB__COMPARE__OF_VALUE,
                 PB__COMPARE__RESULT__LESS)
@@ -91,6 +108,23 @@ void etcd_txn_and_quiet(struct etcd_txn *txn, const struct etcd_keys *keys, int6
     compare_all(txn, keys, PB__COMPARE__TARGET__MOD, PB__COMPARE__OF_MOD_REVISION,
                 PB__COMPARE__RESULT__LESS)
         ->mod_revision = revision + 1;
+}
+
+static void compare_value(struct etcd_txn *txn, ProtobufCBinaryData key, Pb__Compare__Result result,
+                          const char *edge)
+{
+    Pb__Compare *compare = compare_next(txn, PB__COMPARE__TARGET__VALUE, PB__COMPARE__OF_VALUE);
+
+    compare->key = key;
+    compare->result = result;
+    compare->value = etcd_txn_bytes(edge, strlen(edge));
+}
+
+void etcd_txn_and_claim(struct etcd_txn *txn, ProtobufCBinaryData key, uint32_t limit)
+{
+    etcd_value_claim_edges(txn->low, txn->high, limit);
+    compare_value(txn, key, PB__COMPARE__RESULT__GREATER, txn->low);
+    compare_value(txn, key, PB__COMPARE__RESULT__LESS, txn->high);
 }
 
 static Pb__RequestOp *next(struct etcd_ops *ops, Pb__RequestOp__OfCase what)
@@ -114,6 +148,16 @@ void etcd_txn_put(struct etcd_ops *ops, const struct etcd_keys *keys, const void
     ops->put.value = etcd_txn_bytes(value, value_len);
     ops->put.lease = lease_id;
     next(ops, PB__REQUEST_OP__OF_PUT)->put = &ops->put;
+}
+
+void etcd_txn_delete(struct etcd_ops *ops, ProtobufCBinaryData key)
+{
+    static const Pb__DeleteRequest delete = PB__DELETE_REQUEST__INIT;
+
+    ops->delete = delete;
+    ops->delete.key = key;
+    ops->delete.prev_kv = true;
+    next(ops, PB__REQUEST_OP__OF_DELETE_RANGE)->delete_range = &ops->delete;
 }
 
 Pb__RangeRequest *etcd_txn_range(struct etcd_ops *ops)
@@ -156,6 +200,13 @@ const Pb__RangeResponse *etcd_txn_range_answer(const Pb__TxnResponse *answer, si
     const Pb__ResponseOp *op = operation(answer, i, PB__RESPONSE_OP__OF_RANGE);
 
     return op != NULL ? op->range : NULL;
+}
+
+const Pb__DeleteResponse *etcd_txn_delete_answer(const Pb__TxnResponse *answer, size_t i)
+{
+    const Pb__ResponseOp *op = operation(answer, i, PB__RESPONSE_OP__OF_DELETE_RANGE);
+
+    return op != NULL ? op->delete_range : NULL;
 }
 
 const Pb__TxnResponse *etcd_txn_nested_answer(const Pb__TxnResponse *answer, size_t i)

@@ -18,6 +18,7 @@ struct etcd_ops {
     size_t count;
     Pb__RequestOp ops[ETCD_OPS_MOST], *list[ETCD_OPS_MOST];
     Pb__PutRequest put;
+    Pb__DeleteRequest delete;
     Pb__RangeRequest ranges[ETCD_OPS_MOST];
 };
 
@@ -30,19 +31,25 @@ struct etcd_txn {
     struct etcd_ops then, otherwise;
 };
 
-/* The first condition: the name has no key; no key of this token; the key is as it was. */
+/* The first condition: the name has no key; no key of this token; the same, and the name has keys,
+ * all of this limit; the key is as it was; the key was created at this revision; a claim or a
+ * waiter of this limit has the key, which is not kept. */
 void etcd_txn_if_free(struct etcd_txn *txn, const struct etcd_keys *keys);
 void etcd_txn_if_absent(struct etcd_txn *txn, const struct etcd_keys *keys);
+void etcd_txn_if_agreed(struct etcd_txn *txn, const struct etcd_keys *keys, uint32_t limit);
 void etcd_txn_if_unchanged(struct etcd_txn *txn, const struct etcd_keys *keys,
                            int64_t mod_revision);
-/* One more condition: all keys of the name have this limit, and there is one; no key of the name
- * was put after the revision. */
-void etcd_txn_and_limit(struct etcd_txn *txn, const struct etcd_keys *keys, uint32_t limit);
+void etcd_txn_if_created(struct etcd_txn *txn, ProtobufCBinaryData key, int64_t create_revision);
+void etcd_txn_if_claim(struct etcd_txn *txn, ProtobufCBinaryData key, uint32_t limit);
+/* One more condition: no key of the name was put after the revision; as if_claim. */
 void etcd_txn_and_quiet(struct etcd_txn *txn, const struct etcd_keys *keys, int64_t revision);
+void etcd_txn_and_claim(struct etcd_txn *txn, ProtobufCBinaryData key, uint32_t limit);
 
 /* Once a branch. */
 void etcd_txn_put(struct etcd_ops *ops, const struct etcd_keys *keys, const void *value,
                   size_t value_len, int64_t lease_id);
+/* The answer has the key as it was. */
+void etcd_txn_delete(struct etcd_ops *ops, ProtobufCBinaryData key);
 Pb__RangeRequest *etcd_txn_range(struct etcd_ops *ops);
 void etcd_txn_nested(struct etcd_ops *ops, struct etcd_txn *inner);
 
@@ -51,6 +58,7 @@ const ProtobufCMessage *etcd_txn_request(struct etcd_txn *txn);
 
 /* Operation i of an answer; NULL: it is not of that kind. */
 const Pb__RangeResponse *etcd_txn_range_answer(const Pb__TxnResponse *answer, size_t i);
+const Pb__DeleteResponse *etcd_txn_delete_answer(const Pb__TxnResponse *answer, size_t i);
 const Pb__TxnResponse *etcd_txn_nested_answer(const Pb__TxnResponse *answer, size_t i);
 
 ProtobufCBinaryData etcd_txn_bytes(const void *bytes, size_t len);

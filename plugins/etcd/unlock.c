@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "unlock.h"
 
+#include "errmap.h"
 #include "keep.h"
 #include "lib/hex.h"
+#include "send.h"
 #include "txn.h"
+
+#define TRIES 3 /* while renewals that are under way change the key */
+
+struct deletion {
+    struct etcd_session *session;
+    const struct dlock_request *req;
+    struct dlock_error *err;
+    struct etcd_keys keys;
+    struct etcd_lease *lease; /* of the slot; NULL: not known */
+    int64_t mod_revision;     /* of a key whose value is not of this limit; 0: none was seen */
+    bool deleted;             /* the key of a claim or of a waiter */
+    bool unused;              /* the lease has no key now */
+    bool doubt;               /* the key is not there: perhaps we have deleted it */
+};
 
 static void keys_make(struct etcd_keys *keys, const struct etcd_session *session,
                       const struct dlock_request *req)
@@ -14,51 +30,157 @@ static void keys_make(struct etcd_keys *keys, const struct etcd_session *session
     etcd_keys_make(keys, &session->config, req->name, req->name_len, token);
 }
 
-/* The key was deleted, and had this lease, which has no key now. Somebody who adopted the lock may
- * have deleted the key, or given it another lease, and may use this one for another key. */
-static bool is_unused(const struct etcd_lease *lease, const Pb__DeleteResponse *answer)
+static bool is_kept(const Pb__KeyValue *kv)
 {
-    return lease != NULL && answer->n_prev_kvs == 1 && answer->prev_kvs[0]->lease == lease->id;
+    struct etcd_value value;
+
+    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    return value.kept;
 }
 
-/* Another user of the token has released it, and kept the name. */
-static bool was_kept(const Pb__DeleteResponse *answer)
+/* The lease is unused if the deleted key had it. Somebody who adopted the lock may have deleted the
+ * key, or given it another lease, and may use this one for another key. */
+static enum dlock_status note_deleted(struct deletion *deletion, const Pb__DeleteResponse *answer)
 {
-    struct etcd_value value = {.kept = false};
+    const struct etcd_lease *lease = deletion->lease;
 
-    if (answer->n_prev_kvs == 1)
-        etcd_value_parse(&value, answer->prev_kvs[0]->value.data, answer->prev_kvs[0]->value.len);
-    return value.kept;
+    deletion->deleted = answer->deleted > 0;
+    deletion->unused =
+        lease != NULL && answer->n_prev_kvs == 1 && answer->prev_kvs[0]->lease == lease->id;
+    return DLOCK_OK;
+}
+
+static enum dlock_status nonsense(struct deletion *deletion)
+{
+    return dlock_fail(deletion->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
+                      "an answer without what the transaction asked for");
+}
+
+/* OK with *again: the key is there, with a value of another limit than the request says. */
+static enum dlock_status judge(struct deletion *deletion, const Pb__TxnResponse *answer,
+                               bool *again)
+{
+    const Pb__DeleteResponse *gone = etcd_txn_delete_answer(answer, 0);
+    const Pb__RangeResponse *present = etcd_txn_range_answer(answer, 0);
+    const Pb__KeyValue *kv = NULL;
+
+    if (answer->succeeded && gone != NULL)
+        return note_deleted(deletion, gone);
+    if (answer->succeeded || present == NULL)
+        return nonsense(deletion);
+    kv = etcd_queue_find(present, &deletion->keys);
+    *again = kv != NULL && !is_kept(kv);
+    deletion->mod_revision = *again ? kv->mod_revision : 0;
+    return DLOCK_OK;
+}
+
+static enum dlock_status delete_once(struct deletion *deletion, bool *again)
+{
+    const struct dlock_request *req = deletion->req;
+    const struct etcd_keys *keys = &deletion->keys;
+    const ProtobufCBinaryData key = etcd_txn_bytes(keys->key, keys->key_len);
+    struct etcd_txn txn;
+    struct etcd_rpc rpc;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    *again = false;
+    if (deletion->mod_revision == 0)
+        etcd_txn_if_claim(&txn, key, dlock_request_limit(req));
+    else
+        etcd_txn_if_unchanged(&txn, keys, deletion->mod_revision);
+    etcd_txn_delete(&txn.then, key);
+    etcd_queue_own(etcd_txn_range(&txn.otherwise), keys);
+    etcd_rpc_init(&rpc, ETCD_TXN, 1);
+    status = etcd_send(deletion->session, &rpc, etcd_txn_request(&txn), true, req->deadline_ns,
+                       deletion->err);
+    if (status == DLOCK_OK)
+        status =
+            judge(deletion, (const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&rpc, 0), again);
+    etcd_rpc_fini(&rpc);
+    return status;
+}
+
+/* ---- a cluster without space ---- */
+
+/* OK with *present: nothing is kept. */
+static enum dlock_status read_without_space(struct deletion *deletion, bool *present)
+{
+    Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
+    const Pb__KeyValue *kv = NULL;
+    struct etcd_rpc rpc;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    etcd_queue_own(&range, &deletion->keys);
+    etcd_rpc_init(&rpc, ETCD_RANGE, 1);
+    status = etcd_send(deletion->session, &rpc, &range.base, false, deletion->req->deadline_ns,
+                       deletion->err);
+    if (status == DLOCK_OK) {
+        kv = etcd_queue_find((const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&rpc, 0),
+                             &deletion->keys);
+        deletion->doubt = kv == NULL;
+        *present = kv != NULL && !is_kept(kv);
+    }
+    etcd_rpc_fini(&rpc);
+    return status;
+}
+
+static enum dlock_status delete_without_space(struct deletion *deletion)
+{
+    Pb__DeleteRequest request = PB__DELETE_REQUEST__INIT;
+    struct etcd_rpc rpc;
+    bool present = false;
+    enum dlock_status status = read_without_space(deletion, &present);
+
+    if (status != DLOCK_OK || !present)
+        return status;
+    request.key = etcd_txn_bytes(deletion->keys.key, deletion->keys.key_len);
+    request.prev_kv = true;
+    etcd_rpc_init(&rpc, ETCD_DELETE, 1);
+    status = etcd_send(deletion->session, &rpc, &request.base, true, deletion->req->deadline_ns,
+                       deletion->err);
+    if (status == DLOCK_OK)
+        status = note_deleted(deletion,
+                              (const Pb__DeleteResponse *)(const void *)etcd_rpc_answer(&rpc, 0));
+    etcd_rpc_fini(&rpc);
+    return status;
+}
+
+/* ---- the slots ---- */
+
+static enum dlock_status run(struct deletion *deletion)
+{
+    bool again = true;
+    enum dlock_status status = DLOCK_OK;
+
+    for (int i = 0; i < TRIES && status == DLOCK_OK && again; i++)
+        status = delete_once(deletion, &again);
+    if (status == DLOCK_UNKNOWN && deletion->err->code == ETCD_NO_SPACE)
+        status = delete_without_space(deletion);
+    else if (status == DLOCK_OK && again)
+        status = dlock_fail(deletion->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                            "renewals change the key as fast as it is read");
+    return status;
 }
 
 enum dlock_status etcd_unlock_delete(struct etcd_session *session, const struct dlock_request *req,
                                      bool *deleted, struct dlock_error *err)
 {
-    Pb__DeleteRequest request = PB__DELETE_REQUEST__INIT;
-    struct etcd_lease *lease = etcd_slot_clear(req->attempt);
-    struct etcd_rpc rpc, *rpcs[] = {&rpc};
-    const Pb__DeleteResponse *answer = NULL;
-    struct etcd_keys keys;
+    struct deletion deletion = {
+        .session = session, .req = req, .err = err, .lease = etcd_slot_clear(req->attempt)};
     enum dlock_status status = DLOCK_INTERNAL;
 
-    keys_make(&keys, session, req);
-    request.key = etcd_txn_bytes(keys.key, keys.key_len);
-    request.prev_kv = true;
-    etcd_rpc_init(&rpc, ETCD_DELETE, 1);
-    if (etcd_rpc_add(&rpc, &request.base))
-        status = etcd_exchange(&session->endpoints, rpcs, 1, true, req->deadline_ns, NULL, err);
+    keys_make(&deletion.keys, session, req);
+    status = run(&deletion);
+    if (deletion.unused)
+        etcd_stock_put(&session->stock, deletion.lease);
     else
-        status = dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
-    if (status == DLOCK_OK)
-        answer = (const Pb__DeleteResponse *)(const void *)etcd_rpc_answer(&rpc, 0);
-    if (answer != NULL && deleted != NULL)
-        *deleted = answer->deleted > 0 && !was_kept(answer);
-    if (answer != NULL && is_unused(lease, answer))
-        etcd_stock_put(&session->stock, lease);
-    else
-        etcd_stock_drop(lease);
-    etcd_rpc_fini(&rpc);
-    return status;
+        etcd_stock_drop(deletion.lease);
+    if (status != DLOCK_OK || deleted == NULL)
+        return status;
+    *deleted = deletion.deleted;
+    return deletion.doubt ? dlock_fail(err, ETCD_ORIGIN, DLOCK_UNKNOWN, ETCD_NO_SPACE,
+                                       "the cluster has no space, and the key has gone meanwhile")
+                          : DLOCK_OK;
 }
 
 /* The slot knows nothing: does the token hold the name, or only a place in the queue? */

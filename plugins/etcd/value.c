@@ -9,6 +9,7 @@
 #define MODE_SIZE   2  /* of the mode and the blank */
 #define NUMBER_MOST 16 /* of the text before a semaphore's label */
 #define SEMAPHORE   "\xff"
+#define BEHIND_KEPT "l" /* after "k", and before the letters of holders and waiters */
 
 /* "\xffN w LABEL" and its like. False: it is another text. */
 static bool semaphore_parse(struct etcd_value *value, const char *bytes, size_t len)
@@ -34,6 +35,7 @@ static bool semaphore_parse(struct etcd_value *value, const char *bytes, size_t 
         permit = strtoul(end, &end, 10);
     if (*end != ' ' || permit >= limit)
         return false;
+    value->foreign = false;
     value->waits = state == 'w';
     value->kept = state == 'k';
     value->limit = (uint32_t)limit;
@@ -47,11 +49,12 @@ void etcd_value_parse(struct etcd_value *value, const void *bytes, size_t len)
 {
     const char *text = bytes;
 
-    *value = (struct etcd_value){.limit = 1, .label = ""};
+    *value = (struct etcd_value){.foreign = true, .limit = 1, .label = ""};
     if (len < MODE_SIZE || semaphore_parse(value, text, len))
         return;
     if (text[1] != ' ' || (text[0] != 'x' && text[0] != 's' && text[0] != 'k'))
         return;
+    value->foreign = false;
     value->shared = text[0] == 's';
     value->kept = text[0] == 'k';
     value->label = text + MODE_SIZE;
@@ -140,4 +143,13 @@ void etcd_value_edges(char low[ETCD_EDGE_SIZE], char high[ETCD_EDGE_SIZE], uint3
     }
     (void)snprintf(low, ETCD_EDGE_SIZE, SEMAPHORE "%u", limit % 10000);
     (void)snprintf(high, ETCD_EDGE_SIZE, SEMAPHORE "%u!", limit % 10000);
+}
+
+void etcd_value_claim_edges(char low[ETCD_EDGE_SIZE], char high[ETCD_EDGE_SIZE], uint32_t limit)
+{
+    etcd_value_edges(low, high, limit);
+    if (limit == 1)
+        (void)snprintf(low, ETCD_EDGE_SIZE, BEHIND_KEPT);
+    else
+        (void)snprintf(low, ETCD_EDGE_SIZE, SEMAPHORE "%u " BEHIND_KEPT, limit % 10000);
 }

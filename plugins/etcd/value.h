@@ -26,8 +26,9 @@
 #define ETCD_EDGE_SIZE  8 /* of a text that values are compared with */
 
 struct etcd_value {
-    bool shared; /* a reader's. All others are exclusive */
-    bool waits;  /* of a semaphore: has no permit yet */
+    bool foreign; /* another program's */
+    bool shared;  /* a reader's. All others are exclusive */
+    bool waits;   /* of a semaphore: has no permit yet */
     bool kept;
     uint32_t limit; /* of the semaphore; 1: a lock */
     uint32_t permit;
@@ -57,5 +58,8 @@ void etcd_value_label(char *out, size_t size, const void *value, size_t len);
 /* Values of this limit are greater than low and less than high; those of a lock (1) are less than
  * high, and low is "". Texts end with a NUL. */
 void etcd_value_edges(char low[ETCD_EDGE_SIZE], char high[ETCD_EDGE_SIZE], uint32_t limit);
+/* The same of those values of this limit that belong to holders and waiters, and not of what is
+ * kept. */
+void etcd_value_claim_edges(char low[ETCD_EDGE_SIZE], char high[ETCD_EDGE_SIZE], uint32_t limit);
 
 #endif

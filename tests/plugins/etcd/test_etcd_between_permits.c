@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/etcd/permit.c plugins/etcd/stand.c plugins/etcd/keep.c plugins/etcd/flight.c */
+/* Tests: plugins/etcd/unlock.c plugins/etcd/break.c plugins/etcd/send.c plugins/etcd/txn.c */
 /* Does nobody get a permit of another one by what happens between the question and the Put? */
 #include "between_kit.h"
 
@@ -84,5 +85,179 @@ Test(between, KEP_1_a_release_that_kept_and_was_not_told)
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
     cr_assert_eq(keys_count("job/"), 1);
     u_takes();
+    close_all();
+}
+
+/* The lease that is lost is that of the kept name: the claim is there. */
+static void keep_lease_ends(void)
+{
+    (void)dlt_etcd_ask(&server, "lease revoke %llx", (unsigned long long)granted_lease);
+}
+
+Test(between, UNL_1_a_release_whose_new_lease_ends_before_the_key_has_it)
+{
+    open_semaphore("ends");
+    a.req.flags = DLOCK_REQ_KEEP;
+    a.req.keep_ms = 60000;
+    at(1);
+    plan.act = keep_lease_ends;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_lt(plan.left, 0);
+    cr_assert_eq(keys_count("job/"), 1);
+    u_takes();
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    close_all();
+}
+
+static void heir_keeps(void)
+{
+    struct dlt_request heir;
+
+    dlt_request(&u, &heir, "job", 'a', 2000);
+    heir.req.limit = a.req.limit;
+    heir.req.flags = DLOCK_REQ_KEEP;
+    heir.req.keep_ms = 60000;
+    cr_assert_eq(dlt_unlock(&u, &heir), DLOCK_OK, "%s", u.err.message);
+}
+
+/* The owner releases it and keeps it, between the question and the delete. */
+static void break_beside_keep(const char *test, uint32_t limit)
+{
+    open_all(test);
+    a.req.limit = b.req.limit = limit;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    at(1);
+    plan.act = heir_keeps;
+    cr_assert_eq(dlt_break(&t, "job", KEY_OF_A), DLOCK_NOT_HELD, "%s", t.err.message);
+    cr_assert_lt(plan.left, 0);
+    cr_assert_eq(keys_count("job/"), 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(keys_count("job/"), 0);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    close_all();
+}
+
+Test(between, KEP_1_a_break_of_an_owner_who_keeps_the_name_meanwhile)
+{
+    break_beside_keep("broken", 1);
+}
+
+Test(between, KEP_1_a_break_of_an_owner_who_keeps_the_permit_meanwhile)
+{
+    break_beside_keep("broken2", 2);
+}
+
+/* The client knows only the token, and asks whether it holds the name. */
+Test(between, UNL_1_a_name_that_is_kept_after_the_question)
+{
+    struct dlt_request heir;
+
+    open_semaphore("after");
+    dlt_request(&t, &heir, "job", 'a', 2000);
+    heir.req.limit = 2;
+    at(2); /* its key, those before it, and the delete */
+    plan.act = heir_keeps;
+    cr_assert_eq(dlt_unlock(&t, &heir), DLOCK_LOST, "%s", t.err.message);
+    cr_assert_lt(plan.left, 0);
+    cr_assert_eq(keys_count("job/"), 1);
+    close_all();
+}
+
+/* Somebody is always quicker. */
+static void another_puts(void)
+{
+    (void)dlt_etcd_ask(&server, "put --ignore-value --ignore-lease 'late/job/" KEY_OF_A "'");
+}
+
+Test(between, C21_a_caller_that_is_always_too_late_gets_its_permit_from_the_queue)
+{
+    open_semaphore("late");
+    exchanges = 0;
+    plan.each = another_puts;
+    cr_assert_eq(try_with(&t, &b, DLOCK_REQ_ENQUEUE), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(t.grant.permit, 1);
+    cr_assert_leq(exchanges, 9, "%d exchanges", exchanges);
+    plan.each = NULL;
+    cr_assert_eq(keys_count("job/"), 2);
+    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(t.grant.lease_ms, 60000);
+    close_all();
+}
+
+/* ---- a cluster without space ---- */
+
+/* a holds the name, and has kept it if that is said; from now on transactions are refused. */
+static void open_full(const char *test, bool kept)
+{
+    open_all(test);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    if (kept)
+        heir_keeps();
+    at(-1);
+    plan.no_space = true;
+}
+
+Test(between, UNL_1_an_unlock_in_a_cluster_without_space)
+{
+    open_full("full", false);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    cr_assert_eq(dlt_dequeue(&s, &a), DLOCK_OK, "%s", s.err.message);
+    plan.no_space = false;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    close_all();
+}
+
+Test(between, UNL_1_an_unlock_beside_a_keep_in_a_cluster_without_space)
+{
+    open_full("full_kept", true);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    cr_assert_eq(dlt_dequeue(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(keys_count("job/"), 1);
+    close_all();
+}
+
+/* The transaction may have been executed, and its answer have said the contrary. */
+Test(between, UNL_2_a_key_that_has_gone_in_a_cluster_without_space_is_in_doubt_once)
+{
+    open_full("full_gone", false);
+    (void)dlt_etcd_ask(&server, "del full_gone/job/" KEY_OF_A);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    close_all();
+}
+
+Test(between, C22_a_break_in_a_cluster_without_space)
+{
+    open_full("full_break", false);
+    cr_assert_eq(dlt_break(&t, "job", KEY_OF_B), DLOCK_NOT_HELD, "%s", t.err.message);
+    cr_assert_eq(keys_count("job/"), 1);
+    cr_assert_eq(dlt_break(&t, "job", KEY_OF_A), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(keys_count("job/"), 0);
+    plan.no_space = false;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    heir_keeps();
+    plan.no_space = true;
+    cr_assert_eq(dlt_break(&t, "job", KEY_OF_A), DLOCK_NOT_HELD, "%s", t.err.message);
+    cr_assert_eq(keys_count("job/"), 1);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(keys_count("job/"), 0);
+    close_all();
+}
+
+static void key_goes(void)
+{
+    (void)dlt_etcd_ask(&server, "del full_doubt/job/" KEY_OF_A);
+}
+
+Test(between, C22_a_break_whose_key_goes_in_a_cluster_without_space)
+{
+    open_full("full_doubt", false);
+    plan.left = 2; /* the question, the transaction, and the question again */
+    plan.act = key_goes;
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_UNKNOWN, "%s", t.err.message);
+    cr_assert_lt(plan.left, 0);
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_NOT_HELD, "%s", t.err.message);
     close_all();
 }

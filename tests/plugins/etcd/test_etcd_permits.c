@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/etcd/permit.c plugins/etcd/stand.c plugins/etcd/keep.c plugins/etcd/value.c */
+/* Tests: plugins/etcd/permit.c plugins/etcd/stand.c plugins/etcd/keep.c plugins/etcd/unlock.c */
+/* Tests: plugins/etcd/queue.c */
 /* Is a permit of a semaphore one holder's only, and does a name that is kept stay taken, also
  * beside waiters, lost leases and programs that know of neither? */
 #include "name_kit.h"
 
 #include "lib/hex.h"
-#include "value.h"
 
 static struct dlt_request d;
 
@@ -24,9 +24,14 @@ static void want_permit(struct dlt_session *session, struct dlt_request *request
 }
 
 /* What a program of the first release puts: it knows no limits. */
+static void old_puts_as(const char *token, const char *value)
+{
+    (void)dlt_etcd_ask(&server, "put '%s/job/%s' '%s'", path + 1, token, value);
+}
+
 static void old_puts(const char *value)
 {
-    (void)dlt_etcd_ask(&server, "put '%s/job/0123' '%s'", path + 1, value);
+    old_puts_as("0123", value);
 }
 
 static void old_deletes(void)
@@ -118,6 +123,59 @@ Test(permits, LIM_1_one_number_for_all)
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_CONFIG);
     cr_assert_eq(try_with(&s, &a, DLOCK_REQ_ENQUEUE), DLOCK_CONFIG);
+    close_all();
+}
+
+/* Two keys of programs that know no limits hide those of the semaphore from a lock. */
+Test(permits, LIM_1_one_number_whatever_keys_came_last)
+{
+    open_semaphore("hidden", 3);
+    want_permit(&s, &a, 0);
+    old_puts_as("0123", "x old");
+    old_puts_as("4567", "");
+    c.req.limit = 1;
+    for (uint32_t mode = DLOCK_EXCLUSIVE; mode <= DLOCK_SHARED; mode++) {
+        c.req.mode = mode;
+        for (uint32_t flags = 0; flags <= DLOCK_REQ_ENQUEUE; flags += DLOCK_REQ_ENQUEUE) {
+            cr_assert_eq(try_with(&u, &c, flags), DLOCK_CONFIG, "mode %u, flags %u", mode, flags);
+            cr_assert_not_null(strstr(u.err.message, "limit of 3 now, and this user asks for 1;"),
+                               "%s", u.err.message);
+        }
+    }
+    cr_assert_eq(keys_count("job/"), 3, "a refusal leaves no key");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    c.req.mode = DLOCK_EXCLUSIVE;
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY, "now they all say the same");
+    queue(&u, &c);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_CONFIG);
+    cr_assert_not_null(strstr(t.err.message, "limit of 1 now, and this user asks for 3;"), "%s",
+                       t.err.message);
+    close_all();
+}
+
+#define READERS 70 /* more than a page */
+
+Test(permits, LIM_1_one_number_far_from_both_ends_of_the_queue)
+{
+    static struct dlt_request readers[READERS];
+
+    open_semaphore("far", 1);
+    for (int i = 0; i < READERS; i++) {
+        dlt_request(&s, &readers[i], "job", (unsigned char)i, 60000);
+        readers[i].req.token[0] = 1;
+        readers[i].req.mode = DLOCK_SHARED;
+        cr_assert_eq(dlt_try(&s, &readers[i]), DLOCK_OK, "%s", s.err.message);
+    }
+    (void)dlt_etcd_ask(&server, "put far/job/between \"$(printf '\\3773 p0 x')\"");
+    old_puts_as("0123", "");
+    old_puts_as("4567", "");
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_CONFIG, "%s", u.err.message);
+    cr_assert_not_null(strstr(u.err.message, "limit of 3 now, and this user asks for 1;"), "%s",
+                       u.err.message);
+    cr_assert_eq(try_with(&u, &c, DLOCK_REQ_ENQUEUE), DLOCK_CONFIG, "%s", u.err.message);
+    cr_assert_eq(keys_count("job/"), READERS + 3);
+    for (int i = 0; i < READERS; i++)
+        s.ops->forget(s.self, &readers[i].req);
     close_all();
 }
 
@@ -241,85 +299,50 @@ Test(keep, UNL_2_by_a_client_that_knows_only_the_token)
     close_all();
 }
 
-/* ---- values ---- */
-
-Test(value, LIM_1_a_limit_is_told_by_two_edges)
+/* It does not renew in between, and does not know of the other user. */
+static void two_users(const char *test, uint32_t limit)
 {
-    static const uint32_t limits[] = {1, 2, 3, 30, 31, 300, 1000};
-    char low[ETCD_EDGE_SIZE], high[ETCD_EDGE_SIZE], value[ETCD_VALUE_SIZE];
+    struct dlt_request heir;
 
-    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
-        for (size_t k = 0; k < sizeof limits / sizeof limits[0]; k++) {
-            bool inside = false;
-
-            etcd_value_edges(low, high, limits[i]);
-            for (uint32_t permit = 0; permit < 2 && permit < limits[k]; permit++) {
-                if (limits[k] == 1)
-                    (void)etcd_value_make(value, sizeof value, DLOCK_EXCLUSIVE, "h:1:x");
-                else
-                    (void)etcd_value_make_permit(value, sizeof value, limits[k], permit, "h:1:x");
-                inside = strcmp(value, high) < 0 && (low[0] == '\0' || strcmp(value, low) > 0);
-                cr_assert_eq(inside, i == k, "%u and %u", limits[i], limits[k]);
-            }
-        }
+    open_semaphore(test, limit);
+    want_permit(&s, &a, 0);
+    dlt_request(&u, &heir, "job", 'a', 2000);
+    heir.req.limit = limit;
+    keep(&u, &heir, 60000);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    cr_assert_eq(keys_count("job/"), 1, "it stays kept");
+    if (limit == 1)
+        cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    else
+        want_permit(&t, &b, 1);
+    cr_assert_eq(dlt_dequeue(&s, &a), DLOCK_OK);
+    cr_assert_geq(keys_count("job/"), 1, "and so");
+    close_all();
 }
 
-static struct etcd_value parsed(const char *text)
+Test(keep, UNL_1_of_two_users_of_a_lock_one_keeps_the_name_and_the_other_unlocks)
 {
-    struct etcd_value value;
-
-    etcd_value_parse(&value, text, strlen(text));
-    return value;
+    two_users("two", 1);
 }
 
-Test(value, a_value_says_who_it_is)
+Test(keep, UNL_1_of_two_users_of_a_permit_one_keeps_it_and_the_other_unlocks)
 {
-    char text[ETCD_VALUE_SIZE];
-    struct etcd_value value;
-
-    (void)etcd_value_make_waiter(text, sizeof text, 12, "h:1:w");
-    value = parsed(text);
-    cr_assert(value.limit == 12 && value.waits && !value.kept && !value.shared);
-    (void)etcd_value_make_permit(text, sizeof text, 12, 11, "h:1:p");
-    value = parsed(text);
-    cr_assert(value.limit == 12 && value.permit == 11 && !value.waits && !value.kept);
-    (void)etcd_value_make_kept(text, sizeof text, 12, 3, NULL);
-    value = parsed(text);
-    cr_assert(value.limit == 12 && value.permit == 3 && value.kept && value.label_len == 0);
-    (void)etcd_value_make_kept(text, sizeof text, 1, 0, "h:1:k");
-    value = parsed(text);
-    cr_assert(value.limit == 1 && value.kept && !value.shared);
-    cr_assert_eq(strncmp(value.label, "h:1:k", value.label_len), 0);
+    two_users("three", 2);
 }
 
-Test(value, what_is_no_semaphores_is_a_lock)
+Test(keep, UNL_1_a_token_ends_its_claim_whatever_limit_is_asked_for)
 {
-    static const char *const texts[] = {"",
-                                        "\xff",
-                                        "\xff"
-                                        "2",
-                                        "\xff"
-                                        "2 q1 x",
-                                        "\xff"
-                                        "2 p2 x",
-                                        "\xff"
-                                        "2 p x",
-                                        "\xff"
-                                        "0 w x",
-                                        "\xff"
-                                        "1001 w x",
-                                        "\xff"
-                                        "99999999999 w x",
-                                        "\xff"
-                                        "2 p1",
-                                        "\xff"
-                                        "2w x",
-                                        "\xff-2 w x"};
+    struct dlt_request heir;
 
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        struct etcd_value value = parsed(texts[i]);
-
-        cr_assert(value.limit == 1 && !value.waits && !value.kept && !value.shared, "text %zu", i);
-        cr_assert_eq(value.label_len, 0);
-    }
+    open_semaphore("asked", 2);
+    want_permit(&s, &a, 0);
+    want_permit(&t, &b, 1);
+    dlt_request(&u, &heir, "job", 'a', 2000);
+    cr_assert_eq(dlt_unlock(&u, &heir), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(keys_count("job/"), 1);
+    keep(&t, &b, 60000);
+    dlt_request(&u, &heir, "job", 'b', 2000);
+    cr_assert_eq(dlt_dequeue(&u, &heir), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(keys_count("job/"), 1, "but not what is kept");
+    close_all();
 }

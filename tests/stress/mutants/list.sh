@@ -223,14 +223,14 @@ etcd="dlock_plugin_etcd with_server test_etcd_slots test_etcd_queue test_etcd_wa
 mutant 26 "a lease is used again before the answer that its key is gone" "$etcd" \
     "with_server etcd -- test_etcd_doubt --filter '*/UNL_2*'" \
     plugins/etcd/unlock.c "    else
-        etcd_stock_drop(lease);" "    else
-        etcd_stock_put(&session->stock, lease);"
+        etcd_stock_drop(deletion.lease);" "    else
+        etcd_stock_put(&session->stock, deletion.lease);"
 
 mutant 27 "keys are deleted by the name alone" "$etcd" \
     "with_server etcd -- test_etcd_queue --filter '*/LEA_1_LEA_2*'" \
-    plugins/etcd/unlock.c "    request.key = etcd_txn_bytes(keys.key, keys.key_len);" \
-    "    request.key = etcd_txn_bytes(keys.key, keys.dir_len);
-    request.range_end = etcd_txn_bytes(keys.end, keys.dir_len);"
+    plugins/etcd/unlock.c "    etcd_txn_delete(&txn.then, key);" \
+    "    etcd_txn_delete(&txn.then, etcd_txn_bytes(keys->key, keys->dir_len));
+    txn.then.delete.range_end = etcd_txn_bytes(keys->end, keys->dir_len);"
 
 # It is told all the same, but in steps of 100 ms.
 mutant 28 "a watch begins at a revision of the past" "$etcd" \
