@@ -299,6 +299,8 @@ static void record_check(struct checker *checker, const struct dlt_record *r)
     } else if (r->event >= DLT_WRITE_TRY && r->event <= DLT_WRITE_REJECT &&
                r->name_id < checker->name_count) {
         write_done(checker, r);
+    } else if (r->event == DLT_SEEN && r->name_id < checker->name_count) {
+        return; /* seen.c */
     } else {
         attempt = dlt_checker_attempt(checker, r->attempt_id);
         if (attempt == NULL || r->event >= DLT_EVENT_COUNT || on[r->event] == NULL)
@@ -339,6 +341,7 @@ int dlt_check(const struct dlt_history *history, const struct dlt_check_options 
         if (history->count > 0)
             end_check(&checker, history->records[history->count - 1].clock_ns);
         dlt_claims_sweep(&checker);
+        dlt_seen_check(&checker, history);
         ready = !checker.no_memory;
     }
     dlt_checker_fini(&checker);

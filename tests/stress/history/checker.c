@@ -91,6 +91,7 @@ struct attempt *dlt_checker_attempt_new(struct checker *checker, const struct dl
     attempt->pid = record->pid;
     attempt->mode = record->mode;
     attempt->limit = record->limit;
+    attempt->data = record->data;
     return attempt;
 }
 

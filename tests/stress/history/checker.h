@@ -32,7 +32,8 @@ struct attempt {
     int64_t place_ns, place_until; /* place in the store's queue; place_until 0: none */
     int64_t confirmed_ns;          /* not later than the store said so last */
     uint64_t fence;
-    uint32_t limit, permit;       /* of a semaphore; a lock: 0 or 1, and 0 */
+    uint32_t limit, permit; /* of a semaphore; a lock: 0 or 1, and 0 */
+    uint64_t data;
     const struct attempt *passed; /* by whom, of a semaphore; turns.c */
     struct attempt *prev, *next;
 };
@@ -91,6 +92,9 @@ bool dlt_checker_stood(struct checker *checker, const struct attempt *attempt, i
 void dlt_claim_open(struct attempt *attempt, uint8_t mode, int64_t now_ns);
 void dlt_claim_close(struct checker *checker, struct attempt *attempt, int64_t now_ns);
 void dlt_claims_sweep(struct checker *checker);
+
+/* seen.c: compares what inspects showed with the claims, after the sweep. */
+void dlt_seen_check(struct checker *checker, const struct dlt_history *history);
 
 /* turns.c: who is in whose way. */
 void dlt_turn_begin(struct checker *checker, struct attempt *attempt);

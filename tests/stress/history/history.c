@@ -98,6 +98,8 @@ void dlt_record_print(FILE *out, const struct dlt_record *record)
                   is_answer(record) ? dlock_status_name(record->status) : "");
     if (record->fence != 0)
         (void)fprintf(out, " fence %" PRIu64, record->fence);
+    if (record->data != 0)
+        (void)fprintf(out, " data %" PRIx64, record->data);
     if (record->until_ns != 0)
         (void)fprintf(out, " until %" PRId64 ".%09" PRId64, record->until_ns / 1000000000,
                       record->until_ns % 1000000000);

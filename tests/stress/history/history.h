@@ -32,6 +32,8 @@
  *   HELD_STAMP     status: 1 if the handle said "held", asked after clock_ns was read. until_ns:
  *                  until when, as far as the handle said so; 0: not asked
  *   WRITE_*        at a resource guarded by fences; fence
+ *   SEEN           an inspect showed a holder; until_ns: when that call began; mode, fence, data:
+ *                  of the holder
  *   NEMESIS_*      pid: whom it hits, 0: nobody or all. FAULT: anything but a process; name_id:
  *                  which name it hits, or DLT_ALL_NAMES; status: 1 if it began before and goes on;
  *                  pid: > 0: exchanges of that process hang; all its operations wait (C19)
@@ -50,6 +52,7 @@
     X(WRITE_TRY)         \
     X(WRITE_ACCEPT)      \
     X(WRITE_REJECT)      \
+    X(SEEN)              \
     X(NEMESIS_STOP)      \
     X(NEMESIS_CONT)      \
     X(NEMESIS_KILL)      \
@@ -79,6 +82,7 @@ struct dlt_record {
     int64_t until_ns;
     uint32_t limit;  /* of INV_LOCK: of a semaphore; 0 or 1: a lock */
     uint32_t permit; /* of RET_LOCK with OK: of a semaphore */
+    uint64_t data;   /* of INV_LOCK, SEEN: what the holder publishes, as a number; 0: nothing */
 };
 
 /* Records of any number of sources, owned. */

@@ -44,6 +44,13 @@ static inline void shared(void)
     history.records[history.count - 1].mode = DLOCK_SHARED;
 }
 
+/* The last attempt is one of a semaphore: INV_LOCK, RET_LOCK. */
+static inline void permit(uint32_t limit, uint32_t number)
+{
+    history.records[history.count - 2].limit = limit;
+    history.records[history.count - 1].permit = number;
+}
+
 /* pid is the attempt's number; it waits, is kept, and got until_ms. */
 static inline void locks(int64_t ms, uint64_t attempt, int64_t until_ms, uint64_t fence)
 {

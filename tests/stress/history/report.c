@@ -16,7 +16,7 @@ static bool concerns(const struct dlt_record *r, const struct dlt_violation *v, 
     if (r->event >= DLT_NEMESIS_STOP)
         return near_to(r, v, window_ns) &&
                (r->name_id == v->name_id || r->name_id == DLT_ALL_NAMES || v->attempt_id == 0);
-    if (v->attempt_id == 0)
+    if (v->attempt_id == 0 || r->event == DLT_SEEN)
         return r->clock_ns == v->clock_ns;
     if (r->event >= DLT_HELD_STAMP && !near_to(r, v, window_ns / 20)) /* there are so many */
         return false;
@@ -49,10 +49,11 @@ void dlt_report_figures(FILE *out, const struct dlt_check_figures *figures)
     (void)fprintf(out,
                   "# locks %" PRIu64 ", acquired %" PRIu64 ", renewals %" PRIu64
                   ", unlocks %" PRIu64 ", unknown %" PRIu64 ", lost %" PRIu64 ", faults %" PRIu64
-                  ", writes %" PRIu64 " accepted %" PRIu64 " rejected, violations %" PRIu64,
+                  ", writes %" PRIu64 " accepted %" PRIu64 " rejected, shown %" PRIu64 " (%" PRIu64
+                  " with data), violations %" PRIu64,
                   figures->locks, figures->acquired, figures->renewals, figures->unlocks,
                   figures->unknown, figures->lost, figures->faults, figures->accepted,
-                  figures->rejected, figures->total);
+                  figures->rejected, figures->seen, figures->seen_data, figures->total);
     if (figures->smallest_gap_ns != INT64_MAX)
         (void)fprintf(out, ", smallest gap %" PRId64 " ns", figures->smallest_gap_ns);
     (void)fputc('\n', out);

@@ -55,13 +55,6 @@ Test(check, C1_readers_overlap_freely_but_not_with_a_writer)
     expect(DLT_RULE_OVERLAP, 1);
 }
 
-/* The last attempt is one of a semaphore: INV_LOCK, RET_LOCK. */
-static void permit(uint32_t limit, uint32_t number)
-{
-    history.records[history.count - 2].limit = limit;
-    history.records[history.count - 1].permit = number;
-}
-
 Test(check, C21_permits_that_differ)
 {
     locks(0, 1, 1000, 5);

@@ -75,6 +75,16 @@ static void ttl_check(int64_t ttl_ms)
         sim_set_misuse("[TTL-1] a request has a ttl that the store does not give");
 }
 
+static uint32_t data_of(const struct dlock_request *req)
+{
+    uint32_t data = 0, len = 0;
+    const unsigned char *bytes = dlock_request_data(req, &len);
+
+    if (bytes != NULL && len == sizeof data)
+        memcpy(&data, bytes, sizeof data);
+    return data;
+}
+
 void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_session *session,
                   const struct dlock_request *req)
 {
@@ -88,6 +98,7 @@ void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_sess
     ask->mode = req->mode;
     ask->flags = req->flags;
     ask->limit = dlock_request_limit(req);
+    ask->data = data_of(req);
     ask->ttl_ms = req->ttl_ms;
     ttl_check(req->ttl_ms);
     memcpy(ask->token, req->token, sizeof ask->token);
@@ -432,6 +443,8 @@ const struct dlock_plugin *sim_plugin(void)
         caps |= DLOCK_CAP_TETHERED;
     if (sim_world.profile->semaphores && !has_session())
         caps |= DLOCK_CAP_LIMIT;
+    if (sim_publishes())
+        caps |= DLOCK_CAP_DATA;
     ops = (struct dlock_backend_ops){
         .struct_size = sizeof ops,
         .session_size = sizeof(struct sim_session),
@@ -446,6 +459,7 @@ const struct dlock_plugin *sim_plugin(void)
         .watch = (caps & DLOCK_CAP_WATCH) != 0 ? sim_slot_watch : NULL,
         .dequeue = choice->kind == SIM_QUEUE ? slot_leave : NULL,
         .wait_any = choice->wait_any && (caps & DLOCK_CAP_WATCH) != 0 ? sim_slot_wait_any : NULL,
+        .inspect = sim_publishes() ? sim_slot_inspect : NULL,
         .interrupt = choice->kind != SIM_POLL ? sim_slot_interrupt : NULL,
         .trylock_batch = choice->batches ? slot_trylock_batch : NULL,
         .unlock_batch = choice->batches ? slot_unlock_batch : NULL,

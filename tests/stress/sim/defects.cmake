@@ -126,6 +126,9 @@ dlt_add_sim_defect(permit_of_the_first_grant permits any 100 PERMIT core/hold/he
   "atomic_store(&lock->permit, grant->permit)"
   "if (lock->permit == 0) atomic_store(&lock->permit, grant->permit)")
 
+dlt_add_sim_defect(hands_on_a_lease_with_data data any 100 DATA core/hold/handoff.c
+  "claim->req.data_len > 0 || to->options->data_len > 0" "now_ns < 0")
+
 # ---- the server ----
 
 dlt_add_sim_defect(leave_keeps_the_grant calm queue 100 STALLED tests/stress/sim/store.c
@@ -184,6 +187,17 @@ dlt_add_sim_defect(permits_pass_waiters permits queue 100 OVERTAKEN tests/stress
             name->queue.claims[0] = last;
         }
     }")
+
+dlt_add_sim_defect(data_of_the_holder_before data any 100 DATA tests/stress/sim/store.c
+  "        claim->permit = permit;
+        claim->fence = fence_next(name);"
+  "        static uint32_t before[SIM_NAMES];
+        const uint32_t data = before[claim->ask.name];
+        before[claim->ask.name] = claim->ask.data;
+        if (data != 0)
+            claim->ask.data = data;
+        claim->permit = permit;
+        claim->fence = fence_next(name);")
 
 # ---- the failover guard: rules taken away; docs/testing.md says what sees the others ----
 

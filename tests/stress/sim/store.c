@@ -166,6 +166,11 @@ static int64_t left_ms(const struct claim *claim, int64_t now_ns)
     return sim_is_tethered() ? claim->ask.ttl_ms : (claim->expires_ns - now_ns) / SIM_MS;
 }
 
+static bool has_fences(void)
+{
+    return sim_world.choice.fences || sim_world.choice.kind == SIM_QUEUE;
+}
+
 static void held_fill(struct sim_answer *answer, const struct name *name, const struct claim *claim,
                       int64_t now_ns)
 {
@@ -173,7 +178,7 @@ static void held_fill(struct sim_answer *answer, const struct name *name, const 
     answer->grant.lease_ms = left_ms(claim, now_ns);
     answer->grant.waiters = (uint32_t)name->queue.count;
     answer->grant.permit = claim->permit;
-    if (sim_world.choice.fences || sim_world.choice.kind == SIM_QUEUE) {
+    if (has_fences()) {
         answer->grant.fence = claim->fence;
         answer->grant.fence_room = FENCE_ROOM;
     }
@@ -367,6 +372,19 @@ static void cancel(struct name *name, const struct sim_ask *ask, int64_t now_ns,
     held_fill(answer, name, claim, now_ns);
 }
 
+/* Before anything is passed on: a lease that has run out is no holder's. */
+static void show(const struct name *name, struct sim_answer *answer)
+{
+    for (size_t i = 0; i < name->holders.count && i < SIM_SHOWN_MOST; i++) {
+        const struct claim *claim = &name->holders.claims[i];
+        struct sim_shown *shown = &answer->shown[answer->shown_count++];
+
+        *shown = (struct sim_shown){.mode = claim->ask.mode, .data = claim->ask.data};
+        if (has_fences())
+            shown->fence = claim->fence;
+    }
+}
+
 bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer)
 {
     struct name *name = &names[ask->name];
@@ -405,6 +423,9 @@ bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer)
     case SIM_CLOSE:
         session_close(ask, now_ns);
         sim_tether_closed(ask->pid);
+        break;
+    case SIM_INSPECT:
+        show(name, answer);
         break;
     case SIM_VIEW:
         break;

@@ -85,6 +85,7 @@ static void inv_lock(struct sim_handle *handle, int64_t timeout_ms)
     if (record == NULL)
         return;
     record->limit = handle->lock->options->limit;
+    record->data = handle->data;
     if (timeout_ms == 0)
         record->until_ns = sim_in_ms(op_timeout_ms(handle) + driver_ms(handle));
     else if (sim_world.choice.kind == SIM_SESSION && timeout_ms > 0) /* [LCK-2] */
@@ -341,6 +342,9 @@ static void task(void *arg)
                                      : sim_between(1, sim_world.choice.hold_ms * SIM_MS));
         if (goes_on(process) && sim_chance(30000))
             meddle(process);
+        if (!goes_on(process))
+            break;
+        sim_look(handle);
         if (!goes_on(process))
             break;
         if (!take(handle))

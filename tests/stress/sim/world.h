@@ -13,6 +13,7 @@
  *   tether.c    sessions of clients with the server, and what keeps them alive
  *   process.c   a process: its clock, its client, its death
  *   task.c      a thread of it that takes and gives back locks
+ *   look.c      inspects names, in a thread or in the plugin
  *   call.c      the calls of a task, by one driver of the library or the other
  *   record.c    the history of it all
  *   nemesis.c   what goes wrong besides messages
@@ -55,6 +56,7 @@ struct sim_profile {
     bool tethered;          /* a lease lasts as long as its client's session (DLOCK_CAP_TETHERED) */
     bool fails_over;        /* the store's master is replaced by a replica, again and again */
     bool semaphores;        /* names may have limits */
+    bool publishes;         /* most handles have data, and tasks inspect names */
 };
 
 extern const struct sim_profile sim_profiles[];
@@ -83,6 +85,7 @@ struct sim_handle {
     struct sim_process *process;
     struct dlock *lock; /* NULL: no process */
     uint32_t name;
+    uint32_t data; /* what it publishes; 0: nothing */
     bool renewed, recursive;
     uint64_t attempt;
     enum { SIM_IDLE, SIM_LOCKING, SIM_HELD, SIM_UNLOCKING, SIM_CLOSING } stage;
@@ -189,7 +192,8 @@ enum sim_verb {
     SIM_LOCK,
     SIM_CANCEL,
     SIM_CLOSE,
-    SIM_VIEW
+    SIM_VIEW,
+    SIM_INSPECT
 };
 
 /* What a look shows of a server, on its clock; moment_ns 0: nothing. */
@@ -210,7 +214,7 @@ enum sim_refusal { SIM_ADMITTED, SIM_OTHER, SIM_UNCONFIRMED, SIM_YOUNG };
 
 struct sim_ask {
     enum sim_verb verb;
-    uint32_t name, mode, flags, limit;
+    uint32_t name, mode, flags, limit, data;
     unsigned char token[DLOCK_TOKEN_SIZE];
     int64_t ttl_ms;
     uint64_t session;
@@ -219,7 +223,17 @@ struct sim_ask {
     struct sim_seen seen;
 };
 
+#define SIM_SHOWN_MOST 4 /* holders; there may be more readers */
+
+/* A holder, as SIM_INSPECT shows it. */
+struct sim_shown {
+    uint64_t fence;
+    uint32_t mode, data;
+};
+
 struct sim_answer {
+    struct sim_shown shown[SIM_SHOWN_MOST];
+    uint32_t shown_count;
     enum dlock_status status;
     struct dlock_grant grant;
     enum sim_refusal refusal;
@@ -374,6 +388,19 @@ enum dlock_status sim_slot_lock(void *self, const struct dlock_request *req,
 enum dlock_status sim_slot_wait_any(void *self, uint32_t *waiters, size_t *count,
                                     int64_t deadline_ns, struct dlock_error *err);
 void sim_slot_interrupt(void *self, const struct dlock_request *req);
+
+/* ---- look.c ---- */
+
+/* The names have data, and the store shows them. */
+bool sim_publishes(void);
+/* What the handle is to publish. */
+void sim_look_publish(struct sim_handle *handle, struct dlock_options *options);
+/* A task inspects a name now and then. */
+void sim_look(struct sim_handle *handle);
+
+enum dlock_status sim_slot_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                   struct dlock_error *err);
 
 /* ---- process.c, task.c ---- */
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #define UNLOCKS_MOST 4
+#define LOOKS        10 /* one in so many turns begins with an inspect */
 
 static void pause_us(int64_t us)
 {
@@ -29,6 +30,7 @@ static void note(struct grip *grip, enum dlt_event event, uint16_t status, int64
     record.event = (uint8_t)event;
     record.status = status;
     record.until_ns = until_ns;
+    record.data = event == DLT_INV_LOCK ? grip->data : 0;
     dlt_log_write(grip->actor->worker->log, &record);
 }
 
@@ -291,6 +293,8 @@ void *actor_run(void *arg)
         struct grip *grip = &actor->grips[name];
 
         think(actor);
+        if (one_in(actor, LOOKS))
+            look_inspect(grip);
         if (one_in(actor, 40))
             dlock_cancel(worker->actors[chance_below(&actor->chance, worker->order->threads)]
                              .grips[name]
@@ -309,7 +313,7 @@ static bool grip_init(struct grip *grip, struct actor *actor, uint32_t name)
     struct dlock_options options = {.struct_size = sizeof options, .user = grip};
     struct dlock_error err = DLOCK_ERROR_INIT;
     char text[32];
-    int length = snprintf(text, sizeof text, "torture-%u", name);
+    int length = look_name(text, name);
 
     grip->actor = actor;
     grip->record.name_id = name;
@@ -323,6 +327,7 @@ static bool grip_init(struct grip *grip, struct actor *actor, uint32_t name)
     options.ttl_ms = actor->place % 3 == 2 ? worker->order->ttl_ms / 2 : worker->order->ttl_ms;
     options.op_timeout_ms = worker->op_timeout_ms;
     options.limit = worker->order->limit;
+    look_publish(grip, &options);
     if (dlock_new(worker->client, text, (size_t)length, &options, &grip->lock, &err) == DLOCK_OK)
         return true;
     (void)fprintf(stderr, "dlock-torture: %s\n", err.message);

@@ -13,8 +13,8 @@
     (FAULT_BIT(SERVER_KILL) | FAULT_BIT(SERVER_KICK) | FAULT_BIT(NET_CUT) | \
      FAULT_BIT(NET_CUT_INSIDE) | FAULT_BIT(NET_REFUSE))
 
-/* Two at once; told "not yours". */
-#define TWO_AT_ONCE (RULE_BIT(OVERLAP) | RULE_BIT(TAKEN))
+/* Two at once; told "not yours"; the other one was shown. */
+#define TWO_AT_ONCE (RULE_BIT(OVERLAP) | RULE_BIT(TAKEN) | RULE_BIT(DATA))
 
 static const struct profile profiles[] = {
     {.name = "P", .text = "all assumptions hold"},

@@ -287,6 +287,9 @@ static void figures_print(const struct court *court, uint64_t faults)
     printf("# protected writes %" PRIu64 ", stale ones refused %" PRIu64
            ", fence regressions %" PRIu64 "\n",
            check->accepted, check->rejected, check->violations[DLT_RULE_FENCE]);
+    printf("# holders shown by inspect %" PRIu64 ", with data %" PRIu64
+           ", with the data of another one %" PRIu64 "\n",
+           check->seen, check->seen_data, check->violations[DLT_RULE_DATA]);
     printf(
         "# latest return after a deadline %.1f ms, latest news of a loss %.1f ms after the lease, "
         "most overtaken %u\n",

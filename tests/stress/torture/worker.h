@@ -51,6 +51,7 @@ struct grip {
     enum grip_stage stage;
     bool told, early; /* of a loss; before the thread had noted that it held */
     bool renewed;
+    uint64_t data;         /* what it publishes; 0: nothing */
     bool async;            /* by operations (call.h), whose ends the guard and `done` tell */
     enum dlock_op pending; /* under way, or about to be; 0: none */
     enum dlock_status status;
@@ -72,6 +73,12 @@ int worker_main(const struct worker_order *order);
 bool actor_init(struct actor *actor, struct worker *worker, unsigned place);
 void actor_fini(struct actor *actor);
 void *actor_run(void *arg); /* the actor */
+
+/* look.c: the text of a name, of 32 bytes at most; its length. */
+int look_name(char *text, uint32_t name);
+/* What the handle is to publish; inspects its name, and notes what was shown. */
+void look_publish(struct grip *grip, struct dlock_options *options);
+void look_inspect(struct grip *grip);
 
 /* The news of a loss; event->user is a grip. */
 void actor_lost(void *arg, const struct dlock_notice *event); /* the worker */

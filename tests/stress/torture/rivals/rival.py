@@ -42,7 +42,7 @@ class Log:
     """A file as log.h has it. Each record is there before the call that it tells of."""
 
     HEADER = struct.Struct("<QQQQ32x")
-    RECORD = struct.Struct("<QqiiIBBHQQqII")
+    RECORD = struct.Struct("<QqiiIBBHQQqIIQ")
     MAGIC = 0x31474F4C544C44
     RECORDS = 1 << 20
 
@@ -69,7 +69,7 @@ class Log:
             self.used += 1
             os.pwrite(self.file, self.RECORD.pack(
                 self.used, now_ns(), self.pid, threading.get_native_id(), name, 0, event, status,
-                attempt, 0, until_ns, 0, 0), place)
+                attempt, 0, until_ns, 0, 0, 0), place)
             self.header()
 
 
