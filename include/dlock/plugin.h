@@ -471,8 +471,10 @@ struct dlock_plugin {
  *         kept [KEP-1] counts. Mode is EXCLUSIVE. The queue is that of locks. While anybody holds
  *         the name or waits for it, or it is kept, a request with another limit is CONFIG, whose
  *         text has both numbers; a lock has the limit 1.
- * [LIM-2] A grant has the lowest permit that no holder has and none is kept of, and a fence of its
- *         own. Renewal, release, loss and break are those of a lock.
+ * [LIM-2] A grant has a permit that no holder has and none is kept of, and a fence of its own. The
+ *         permit is the lowest one that was free: each lower one was held, or kept, at a moment of
+ *         the call that granted this one. A permit that comes back during that call may be left for
+ *         the next grant. Renewal, release, loss and break are those of a lock.
  *
  * DLOCK_CAP_KEEP: a released name stays taken.
  *

@@ -172,9 +172,24 @@ static bool calls_add(const struct reporting *reporting, struct zk_flight *fligh
            zk_flight_add_child(flight, ZK_GET, path.text, item->child) != NULL;
 }
 
+/* Counts the waiters that may take a permit, and have none yet, for each holder of their name. */
+static void waiters_count(struct zk_inspect_holder *items, size_t n, struct zk_flight *flight)
+{
+    size_t label = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct zk_call *get = zk_flight_call(flight, 2 * i + 1);
+
+        if (items[i].node.limit == 1 || get->rc != ZOK || zk_permit_read(get, &label) >= 0)
+            continue;
+        for (size_t k = 0; k < n; k++)
+            items[k].waiters += items[k].index == items[i].index;
+    }
+}
+
 /* At most AT_ONCE holders. */
 static enum dlock_status flight_report(const struct reporting *reporting,
-                                       const struct zk_inspect_holder *items, size_t n,
+                                       struct zk_inspect_holder *items, size_t n,
                                        int64_t timeout_ns, bool *stopped)
 {
     struct zk_flight *flight = zk_flight_new(reporting->session->link, 2 * n);
@@ -187,6 +202,8 @@ static enum dlock_status flight_report(const struct reporting *reporting,
     if (status == DLOCK_OK)
         status = zk_flight_run(flight, &session_id,
                                zk_link_now(reporting->session->link) + timeout_ns, reporting->err);
+    if (status == DLOCK_OK)
+        waiters_count(items, n, flight);
     for (size_t i = 0; i < n && status == DLOCK_OK && !*stopped; i++)
         *stopped = report(reporting, &items[i], zk_flight_call(flight, 2 * i),
                           zk_flight_call(flight, 2 * i + 1));

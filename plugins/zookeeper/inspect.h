@@ -18,6 +18,7 @@ enum dlock_status zk_inspect(struct zk_session *session, const unsigned char *na
                              struct dlock_error *err);
 
 /* Reports the holders of n names, which it reads in flights. Each flight takes timeout_ns at most.
+ * A waiter that may take a permit counts for the holders that are read in one flight with it.
  * *stopped: fn wants no more. */
 enum dlock_status zk_inspect_report(struct zk_session *session, const struct zk_inspect_name *names,
                                     size_t n, int64_t timeout_ns, dlock_holder_fn *fn, void *arg,
@@ -45,11 +46,11 @@ struct zk_inspect_texts {
 void zk_inspect_texts(struct zk_inspect_texts *texts, const struct zk_node *node,
                       const struct zk_call *get);
 
-/* The nodes that hold a name. */
+/* The nodes that hold a name, or may take a permit. */
 struct zk_inspect_holders {
     struct zk_inspect_holder {
         size_t index;      /* of the name, for zk_inspect_report */
-        uint32_t waiters;  /* behind all holders of the name */
+        uint32_t waiters;  /* behind the nodes that hold the name, or may take a permit */
         const char *child; /* name of the node; points into the children */
         struct zk_node node;
     } * items; /* malloced */

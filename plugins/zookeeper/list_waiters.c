@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The names of the nodes are one answer, and so one moment. The labels are read afterwards, a
- * flight at a time: a node that has gone since then is reported without its label. */
+/* The names of the nodes are one answer, and so one moment. The labels and the permits are read
+ * afterwards, a flight at a time: a waiter whose node has gone since then is reported without its
+ * label. */
 #include "list_waiters.h"
 
 #include "inspect.h"
@@ -27,16 +28,18 @@ static void report(struct listing *listing, const struct zk_queue_waiter *item,
                    const struct zk_call *get)
 {
     struct zk_inspect_texts texts;
-    const struct dlock_waiter waiter = {
+    struct dlock_waiter waiter = {
         .struct_size = sizeof waiter,
         .mode = item->node.shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
-        .position = listing->position++,
         .waited_ms = -1,
         .owner = texts.owner,
         .label = texts.label,
     };
 
     zk_inspect_texts(&texts, &item->node, get);
+    if (item->may_hold && (get->rc != ZOK || texts.permit >= 0))
+        return; /* a holder, or gone */
+    waiter.position = listing->position++;
     listing->stopped = listing->fn(listing->arg, &waiter);
 }
 

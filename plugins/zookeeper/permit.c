@@ -98,6 +98,29 @@ static enum dlock_status all_read(struct permits *permits)
     return status;
 }
 
+enum dlock_status zk_permit_ask(struct zk_attempt *attempt, int64_t session_id, const char *node,
+                                bool *has)
+{
+    struct zk_flight *flight = zk_flight_new(attempt->session->link, 1);
+    struct zk_call *get = NULL;
+    size_t label = 0;
+    enum dlock_status status = DLOCK_OK;
+
+    *has = false;
+    if (flight != NULL)
+        get = zk_flight_add_child(flight, ZK_GET, attempt->path.text, node);
+    if (get != NULL)
+        status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
+    else
+        status = no_memory(attempt);
+    if (status == DLOCK_OK && get->rc != ZOK && get->rc != ZNONODE)
+        status = zk_errmap_fail(attempt->err, get->rc, "read", get->path);
+    if (status == DLOCK_OK)
+        *has = zk_permit_read(get, &label) >= 0;
+    zk_flight_free(flight);
+    return status;
+}
+
 /* ---- taking ---- */
 
 static uint32_t lowest(const struct permits *permits)

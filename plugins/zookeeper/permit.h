@@ -23,6 +23,11 @@
 enum dlock_status zk_permit_take(struct zk_attempt *attempt, const struct String_vector *children,
                                  struct zk_standing *standing, bool *known);
 
+/* Does this node of the name have a permit? *has: false also if the node is gone. Statuses of
+ * zk_flight_run, for session_id, and of zk_errmap_fail. */
+enum dlock_status zk_permit_ask(struct zk_attempt *attempt, int64_t session_id, const char *node,
+                                bool *has);
+
 /* The permit in a value that ZK_GET has read; -1: none. *label: where the label begins. */
 int64_t zk_permit_read(const struct zk_call *get, size_t *label);
 

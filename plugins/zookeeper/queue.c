@@ -194,9 +194,9 @@ bool zk_queue_waiters(const struct String_vector *children, struct zk_queue_wait
     while (holders < n &&
            is_holder(&standing, holders > 0 ? &all[holders - 1] : NULL, &all[holders], holders))
         holders++;
-    for (size_t i = holders; i < n; i++)
-        (*waiters)[(*count)++] =
-            (struct zk_queue_waiter){.child = all[i].name, .node = all[i].node};
+    for (size_t i = n > 0 && all[0].node.limit > 1 ? 0 : holders; i < n; i++)
+        (*waiters)[(*count)++] = (struct zk_queue_waiter){
+            .child = all[i].name, .node = all[i].node, .may_hold = i < holders};
     free(all);
     return true;
 }

@@ -52,10 +52,11 @@ bool zk_queue_before(const struct String_vector *children, const char *own, cons
 struct zk_queue_waiter {
     const char *child; /* name of the node; points into the children */
     struct zk_node node;
+    bool may_hold; /* of a semaphore: it waits as long as it has no permit */
 };
 
-/* The contenders behind the holders, in order. *waiters: malloced, also after a failure. False: no
- * memory. */
+/* The contenders that wait, or may wait, in order. *waiters: malloced, also after a failure. False:
+ * no memory. */
 bool zk_queue_waiters(const struct String_vector *children, struct zk_queue_waiter **waiters,
                       size_t *count);
 

@@ -42,16 +42,18 @@ static enum dlock_status take_back(struct take *take)
     return zk_slot_delete(&take->attempt, &deleted);
 }
 
-/* Without a queue entry, the predecessor is kept for slot watch. */
+/* Without a queue entry, what to wait for is kept for slot watch. */
 static enum dlock_status refused(struct take *take)
 {
     struct zk_slot *slot = take->attempt.slot;
     char *predecessor = slot->predecessor;
+    const bool front = slot->front;
     enum dlock_status status = DLOCK_INTERNAL;
 
     slot->predecessor = NULL;
     status = take_back(take);
     slot->predecessor = predecessor;
+    slot->front = front;
     return status == DLOCK_OK ? DLOCK_BUSY : status;
 }
 
@@ -88,12 +90,48 @@ static enum dlock_status stands(struct take *take, const struct zk_standing *sta
     return DLOCK_BUSY;
 }
 
+/* ---- a node that nothing was said of yet ---- */
+
+static enum dlock_status exhausted(struct take *take)
+{
+    enum dlock_status status = take_back(take);
+
+    if (status != DLOCK_OK)
+        return status;
+    return dlock_fail(take->attempt.err, ZK_ORIGIN, DLOCK_CONFIG, 0,
+                      "the sequences below %s are used up (delete that node when nobody uses it)",
+                      take->attempt.path.text);
+}
+
+static enum dlock_status other_limit(struct take *take, uint32_t limit)
+{
+    enum dlock_status status = take_back(take);
+
+    if (status != DLOCK_OK)
+        return status;
+    return dlock_fail(take->attempt.err, ZK_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, limit,
+                      dlock_request_limit(take->attempt.req));
+}
+
+/* OK: the node may stay. */
+static enum dlock_status admit(struct take *take, const struct zk_standing *standing)
+{
+    if (standing->exhausted)
+        return exhausted(take);
+    return standing->other_limit != 0 ? other_limit(take, standing->other_limit) : DLOCK_OK;
+}
+
 /* A token from before. OK with *known false: it has no node. */
 static enum dlock_status ask(struct take *take, bool *known)
 {
+    const struct zk_slot *slot = take->attempt.slot;
+    const bool is_new =
+        slot->queued_ns == 0 && !slot->holds; /* the answer to its create was lost */
     struct zk_standing standing;
     enum dlock_status status = zk_slot_ask(&take->attempt, &standing, known);
 
+    if (status == DLOCK_OK && *known && is_new)
+        status = admit(take, &standing);
     return status == DLOCK_OK && *known ? stands(take, &standing) : status;
 }
 
@@ -121,27 +159,6 @@ static void created_note(struct take *take, const struct zk_call *create, enum d
         slot->czxid = create->stat.czxid;
     else
         slot->doubts++; /* to be found by its token */
-}
-
-static enum dlock_status exhausted(struct take *take)
-{
-    enum dlock_status status = take_back(take);
-
-    if (status != DLOCK_OK)
-        return status;
-    return dlock_fail(take->attempt.err, ZK_ORIGIN, DLOCK_CONFIG, 0,
-                      "the sequences below %s are used up (delete that node when nobody uses it)",
-                      take->attempt.path.text);
-}
-
-static enum dlock_status other_limit(struct take *take, uint32_t limit)
-{
-    enum dlock_status status = take_back(take);
-
-    if (status != DLOCK_OK)
-        return status;
-    return dlock_fail(take->attempt.err, ZK_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, limit,
-                      dlock_request_limit(take->attempt.req));
 }
 
 /* OK with *again: the node is gone. */
@@ -174,20 +191,20 @@ static enum dlock_status made_judge(struct take *take, const struct zk_call *chi
     struct zk_attempt *attempt = &take->attempt;
     struct zk_slot *slot = attempt->slot;
     struct zk_standing standing;
+    enum dlock_status status = DLOCK_OK;
 
     if (slot->node[0] == '\0')
         return fail(take, DLOCK_PROTOCOL, "the servers named a node that was not asked for");
     if (children->rc != ZOK && children->rc != ZNONODE) {
-        enum dlock_status status = take_back(take);
-
+        status = take_back(take);
         return status == DLOCK_OK
                    ? zk_errmap_fail(attempt->err, children->rc, "list", attempt->path.text)
                    : status;
     }
     if (slot->doubts > 0) { /* an earlier node may be before this one */
         bool known = false;
-        enum dlock_status status = ask(take, &known);
 
+        status = ask(take, &known);
         *again = status == DLOCK_OK && !known;
         return status;
     }
@@ -197,10 +214,9 @@ static enum dlock_status made_judge(struct take *take, const struct zk_call *chi
         *again = true;
         return DLOCK_OK;
     }
-    if (standing.exhausted)
-        return exhausted(take);
-    if (standing.other_limit != 0)
-        return other_limit(take, standing.other_limit);
+    status = admit(take, &standing);
+    if (status != DLOCK_OK)
+        return status;
     if (standing.limit > 1)
         return permit_ask(take, &children->children, &standing, again);
     zk_slot_note(attempt, &standing);
@@ -272,8 +288,9 @@ static enum dlock_status try(struct take *take)
     if (status == DLOCK_OK && !known && again)
         status = dlock_fail(take->attempt.err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,
                             "%s is deleted as fast as it is made", take->attempt.path.text);
-    if (status == DLOCK_OK || status == DLOCK_BUSY || status == DLOCK_PROTOCOL ||
-        (slot->node[0] == '\0' && slot->doubts == 0))
+    if (status == DLOCK_OK || status == DLOCK_BUSY || status == DLOCK_PROTOCOL)
+        return status;
+    if (slot->node[0] == '\0' && (slot->doubts == 0 || status == DLOCK_CONFIG))
         return status;
     take->attempt.err->status = DLOCK_UNKNOWN; /* [TRY-4] */
     return DLOCK_UNKNOWN;

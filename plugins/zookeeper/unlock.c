@@ -2,6 +2,7 @@
 #include "unlock.h"
 
 #include "errmap.h"
+#include "permit.h"
 #include "slot.h"
 
 static enum dlock_status no_memory(struct zk_attempt *attempt)
@@ -101,9 +102,11 @@ static enum dlock_status token_delete(struct zk_attempt *attempt, enum waiters w
     *held = false;
     if (status == DLOCK_OK) {
         zk_queue_judge(&standing, children, NULL, attempt->token, attempt->shared);
+        if (standing.holds && standing.limit > 1)
+            status = zk_permit_ask(attempt, session_id, standing.own, &standing.holds);
         if (standing.own == NULL)
             zk_slot_gone(attempt);
-        else if (standing.holds || waiters == WAITERS_GO)
+        else if (status == DLOCK_OK && (standing.holds || waiters == WAITERS_GO))
             status = found_delete(attempt, session_id, children, standing.own, &deleted);
         *held = standing.holds && deleted;
     }

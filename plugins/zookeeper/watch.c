@@ -36,18 +36,36 @@ static void watcher_drop(struct watch *watch)
     slot->watcher = NULL;
 }
 
-/* What the watcher waits for has happened already: a permit was taken before us, or is free. */
-static bool is_over(const struct zk_slot *slot, const struct zk_call *call)
+/* Of a semaphore: fewer contenders than the limit are before the node, or before a new one if the
+ * attempt has no queue entry. */
+static bool is_room(const struct zk_slot *slot, const struct zk_call *children, uint32_t limit)
 {
     struct zk_standing standing;
+
+    zk_queue_judge(&standing, &children->children, slot->node, "", false);
+    return standing.before < limit || (standing.own == NULL && slot->node[0] != '\0');
+}
+
+/* Of a semaphore: the predecessor has taken its permit. A predecessor with another limit has to go,
+ * whatever it holds. */
+static bool is_settled(const struct zk_slot *slot, const struct zk_call *get, uint32_t limit)
+{
+    struct zk_node predecessor;
     size_t label = 0;
 
-    if (call->rc != ZOK || slot->node[0] == '\0')
+    return zk_node_parse(&predecessor, slot->predecessor) && predecessor.limit == limit &&
+           zk_permit_read(get, &label) >= 0;
+}
+
+/* What the watcher waits for has happened already. */
+static bool is_over(const struct zk_attempt *attempt, const struct zk_call *call)
+{
+    const uint32_t limit = dlock_request_limit(attempt->req);
+
+    if (call->rc != ZOK || limit == 1)
         return false;
-    if (!slot->front)
-        return zk_permit_read(call, &label) >= 0;
-    zk_queue_judge(&standing, &call->children, slot->node, "", false);
-    return standing.own == NULL || standing.before != standing.limit;
+    return attempt->slot->front ? is_room(attempt->slot, call, limit)
+                                : is_settled(attempt->slot, call, limit);
 }
 
 /* OK: *rc says whether the predecessor is there, and is watched. LOST: the session is over. A get
@@ -74,7 +92,7 @@ static enum dlock_status watcher_send(struct watch *watch, int *rc)
         status = dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a watch");
     }
     if (status == DLOCK_OK)
-        *rc = is_over(slot, call) ? ZNONODE : call->rc;
+        *rc = is_over(attempt, call) ? ZNONODE : call->rc;
     if (status != DLOCK_OK || *rc != ZOK)
         watcher_drop(watch);
     zk_flight_free(flight);

@@ -4,24 +4,9 @@
 /* Is a permit of a semaphore one holder's only, and does a name that is kept stay taken, also
  * beside waiters, lost leases and programs that know of neither? */
 #include "name_kit.h"
+#include "permit_calls.h"
 
 #include "lib/hex.h"
-
-static struct dlt_request d;
-
-static void open_semaphore(const char *test, uint32_t limit)
-{
-    open_all(test);
-    dlt_request(&s, &d, "job", 'd', 60000);
-    a.req.limit = b.req.limit = c.req.limit = d.req.limit = limit;
-}
-
-static void want_permit(struct dlt_session *session, struct dlt_request *request, uint32_t permit)
-{
-    cr_assert_eq(dlt_try(session, request), DLOCK_OK, "%s", session->err.message);
-    cr_assert_eq(session->grant.permit, permit, "permit %u, want %u", session->grant.permit,
-                 permit);
-}
 
 /* What a program of the first release puts: it knows no limits. */
 static void old_puts_as(const char *token, const char *value)
@@ -41,41 +26,13 @@ static void old_deletes(void)
 
 Test(permits, LIM_2_the_lowest_one_and_a_fence_of_its_own)
 {
-    uint64_t fence = 0;
-
-    open_semaphore("lowest", 3);
-    want_permit(&s, &a, 0);
-    fence = s.grant.fence;
-    want_permit(&t, &b, 1);
-    cr_assert_gt(t.grant.fence, fence);
-    want_permit(&u, &c, 2);
-    cr_assert_eq(dlt_try(&s, &d), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    want_permit(&s, &d, 1);
-    cr_assert_eq(dlt_renew(&s, &d), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_renew(&u, &c), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    want_lowest_permits();
     close_all();
 }
 
 Test(permits, LIM_1_waiters_get_permits_in_their_order)
 {
-    open_semaphore("order", 2);
-    want_permit(&s, &a, 0);
-    want_permit(&t, &b, 1);
-    queue(&u, &c);
-    queue(&s, &d);
-    cr_assert_eq(refresh(&s, &d), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    cr_assert_eq(refresh(&s, &d), DLOCK_BUSY, "the waiter before it has the right to it");
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "waiters come first");
-    cr_assert_eq(dlt_watch(&u, &c, 5000), DLOCK_BUSY, "%s", u.err.message);
-    cr_assert_eq(refresh(&u, &c), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(u.grant.permit, 1);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(refresh(&s, &d), DLOCK_OK);
-    cr_assert_eq(s.grant.permit, 0);
+    want_permits_in_order();
     cr_assert_eq(keys_count("job/"), 2);
     close_all();
 }
@@ -102,27 +59,8 @@ Test(permits, C21_a_waiter_that_died_at_its_turn_delays_the_others_until_its_ent
 
 Test(permits, LIM_1_one_number_for_all)
 {
-    open_semaphore("number", 3);
-    want_permit(&s, &a, 0);
-    b.req.limit = 30;
-    c.req.limit = 1;
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_CONFIG);
-    cr_assert_not_null(strstr(t.err.message, "limit of 3 now, and this user asks for 30;"), "%s",
-                       t.err.message);
-    cr_assert_eq(try_with(&t, &b, DLOCK_REQ_ENQUEUE), DLOCK_CONFIG);
-    for (uint32_t mode = DLOCK_EXCLUSIVE; mode <= DLOCK_SHARED; mode++) {
-        c.req.mode = mode;
-        cr_assert_eq(dlt_try(&u, &c), DLOCK_CONFIG);
-        cr_assert_eq(try_with(&u, &c, DLOCK_REQ_ENQUEUE), DLOCK_CONFIG);
-        cr_assert_not_null(strstr(u.err.message, "limit of 3 now, and this user asks for 1;"), "%s",
-                           u.err.message);
-    }
+    want_one_limit();
     cr_assert_eq(keys_count("job/"), 1, "a refusal leaves no key");
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    c.req.mode = DLOCK_EXCLUSIVE;
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_CONFIG);
-    cr_assert_eq(try_with(&s, &a, DLOCK_REQ_ENQUEUE), DLOCK_CONFIG);
     close_all();
 }
 

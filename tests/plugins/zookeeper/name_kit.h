@@ -13,6 +13,7 @@
 
 #define HEX_OF_A "61616161616161616161616161616161"
 #define HEX_OF_B "62626262626262626262626262626262"
+#define HEX_OF_C "63636363636363636363636363636363"
 #define SOON_MS  1000 /* a leftover is deleted every half tick */
 
 static struct dlt_zk server;

@@ -3,91 +3,9 @@
 /* Tests: plugins/zookeeper/renew.c plugins/zookeeper/watch.c plugins/zookeeper/leftover.c */
 /*
  * Answers are lost, nodes are made twice, parents vanish: is every status true, and does no node
- * stay in a session that lives on? The linker puts our zk_flight_run before that of the plugin.
+ * stay in a session that lives on?
  */
-#include "name_kit.h"
-
-enum dlock_status __real_zk_flight_run(struct zk_flight *flight, int64_t *id, int64_t deadline_ns,
-                                       struct dlock_error *err);
-enum dlock_status __wrap_zk_flight_run(struct zk_flight *flight, int64_t *id, int64_t deadline_ns,
-                                       struct dlock_error *err);
-
-/* What is done with a flight. */
-static struct {
-    int left;                    /* flights before it; less than 0: nothing is done */
-    const char *ask;             /* of the server, before it */
-    struct dlt_session *expires; /* the session of this client, before it */
-    bool down;                   /* it is not sent */
-    struct dlt_session *lost;    /* it is of this client, and vanishes on its way */
-    bool silent;                 /* its answers are lost, from number `heard` on */
-    size_t heard;
-    bool blind;       /* it sees no children */
-    int rc;           /* its first answer; 0: the real one */
-    enum zk_op first; /* out: its first call */
-} plan = {.left = -1};
-
-static void at(int left)
-{
-    memset(&plan, 0, sizeof plan);
-    plan.left = left;
-}
-
-static enum dlock_status failed(struct zk_flight *flight, size_t from, struct dlock_error *err)
-{
-    enum dlock_status status = DLOCK_UNAVAILABLE;
-    struct zk_call *call = NULL;
-
-    for (size_t i = from; (call = zk_flight_call(flight, i)) != NULL; i++) {
-        call->done = false;
-        if (call->op == ZK_CREATE || call->op == ZK_DELETE)
-            status = DLOCK_UNKNOWN;
-    }
-    return dlock_fail(err, ZK_ORIGIN, status, 0, "as the test wants it");
-}
-
-static void children_hide(struct zk_flight *flight)
-{
-    struct zk_call *call = NULL;
-
-    for (size_t i = 0; (call = zk_flight_call(flight, i)) != NULL; i++) {
-        for (int32_t j = 0; j < call->children.count; j++)
-            free(call->children.data[j]);
-        call->children.count = 0;
-    }
-}
-
-static bool now_is_it(void)
-{
-    return plan.left-- == 0;
-}
-
-enum dlock_status __wrap_zk_flight_run(struct zk_flight *flight, int64_t *id, int64_t deadline_ns,
-                                       struct dlock_error *err)
-{
-    const bool now = now_is_it();
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    if (now)
-        plan.first = zk_flight_call(flight, 0)->op;
-    if (now && plan.ask != NULL)
-        (void)dlt_zk_ask(&server, "%s", plan.ask);
-    if (now && plan.expires != NULL)
-        expire(plan.expires);
-    if (now && plan.down)
-        return dlock_fail(err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0, "as the test wants it");
-    if (now && plan.lost != NULL) {
-        *id = session_id(plan.lost);
-        return failed(flight, 0, err);
-    }
-    status = __real_zk_flight_run(flight, id, deadline_ns, err);
-    if (now && status == DLOCK_OK && plan.silent)
-        return failed(flight, plan.heard, err);
-    if (now && status == DLOCK_OK && plan.blind)
-        children_hide(flight);
-    if (now && status == DLOCK_OK && plan.rc != 0)
-        zk_flight_call(flight, 0)->rc = plan.rc;
-    return status;
-}
+#include "flight_plan.h"
 
 /* ---- trylock ---- */
 
@@ -297,6 +215,43 @@ Test(doubt, TRY_1_a_node_of_another_session_is_not_ours)
     close_all();
 }
 
+/* A node that was made without an answer has to pass the same checks. */
+Test(doubt, LIM_1_a_lost_create_does_not_pass_the_limit_by)
+{
+    open_all("limit");
+    a.req.limit = 3;
+    b.req.limit = 2;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    for (int i = 0; i < 4; i++) {
+        const uint32_t flags = i == 0 ? 0 : DLOCK_REQ_ENQUEUE;
+
+        b.req.limit = i < 2 ? 2 : 1;
+        at(0);
+        plan.silent = i < 3;
+        plan.lost = i == 3 ? &t : NULL;
+        cr_assert_eq(try_with(&t, &b, flags), DLOCK_UNKNOWN);
+        cr_assert_eq(nodes_count("job", HEX_OF_B), i < 3);
+        cr_assert_eq(try_with(&t, &b, flags), DLOCK_CONFIG, "%d: %s", i, t.err.message);
+        cr_assert_not_null(strstr(t.err.message, "limit of 3 now"), "%s", t.err.message);
+        cr_assert_eq(nodes_count("job", HEX_OF_B), 0);
+    }
+    close_all();
+}
+
+Test(doubt, CONFIG_a_lost_create_behind_the_last_sequence)
+{
+    open_all("last");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    (void)dlt_zk_ask(&server, "create %s/job/_c_7-lock-2147483647", base);
+    at(0);
+    plan.silent = true;
+    cr_assert_eq(try_with(&t, &b, DLOCK_REQ_ENQUEUE), DLOCK_UNKNOWN);
+    cr_assert_eq(try_with(&t, &b, DLOCK_REQ_ENQUEUE), DLOCK_CONFIG, "%s", t.err.message);
+    cr_assert_not_null(strstr(t.err.message, "/last/job are used up"), "%s", t.err.message);
+    cr_assert_eq(nodes_count("job", HEX_OF_B), 0);
+    close_all();
+}
+
 /* ---- the end of an attempt ---- */
 
 Test(doubt, UNL_2_TET_3_an_unlock_in_doubt_is_finished_later)
@@ -423,6 +378,36 @@ Test(doubt, WAT_1_a_watch_without_an_answer_is_UNAVAILABLE)
     cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_OK);
     cr_assert_gt(t.grant.fence, 0);
     close_all();
+}
+
+#define FLIGHTS_MOST 20
+
+/* A holder of a semaphore of three, made by hand. */
+static void other_holder(void)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof path, "%s",
+                   dlt_zk_ask(&server, "create -s %s/job/_c_" HEX_OF_C "-l3-__WRIT__", base));
+    cr_assert_eq(path[0], '/', "%s", path);
+    (void)dlt_zk_ask(&server, "set %s permit 0 of 3: x", path);
+}
+
+/* It has to go, and nothing is asked meanwhile. */
+Test(doubt, WAT_3_a_permit_of_another_limit_is_waited_for_in_silence)
+{
+    for (uint32_t limit = 1; limit <= 2; limit++) {
+        open_all("mixed");
+        a.req.limit = b.req.limit = limit;
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+        for (uint32_t i = 0; i < limit; i++)
+            other_holder();
+        queue(&t, &b);
+        at(FLIGHTS_MOST);
+        cr_assert_eq(dlt_watch(&t, &b, 2000), DLOCK_TIMEOUT, "%s", t.err.message);
+        cr_assert_gt(plan.left, 0, "%d questions in a wait", FLIGHTS_MOST - plan.left);
+        close_all();
+    }
 }
 
 /* ---- parents ---- */

@@ -4,11 +4,14 @@
 #include "queue.h"
 
 #include <criterion/criterion.h>
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define MOST  8
-#define TOKEN "0123456789abcdef0123456789abcdef"
-#define OWN   "_c_" TOKEN "-__WRIT__000000000"
+#define MOST      8
+#define SEMAPHORE "123456789abcdef0123456789abcdef-l2-__WRIT__000000000" /* of two */
+#define TOKEN     "0123456789abcdef0123456789abcdef"
+#define OWN       "_c_" TOKEN "-__WRIT__000000000"
 
 static char *list[MOST];
 static struct String_vector children;
@@ -148,6 +151,37 @@ static void holders_are(const char *want, uint32_t waiters)
     holders[0] = '\0';
     cr_assert_eq(zk_queue_holders(&children, holder_note, &children), waiters, "%s", want);
     cr_assert_str_eq(holders, want);
+}
+
+static void waiters_are(const char *want)
+{
+    struct zk_queue_waiter *waiters = NULL;
+    char have[MOST + 1] = "";
+    size_t count = 0;
+
+    cr_assert(zk_queue_waiters(&children, &waiters, &count));
+    for (size_t i = 0; i < count; i++)
+        have[i] = waiters[i].may_hold ? waiters[i].node.owner[0]
+                                      : (char)toupper((unsigned char)waiters[i].node.owner[0]);
+    cr_assert_str_eq(have, want);
+    free(waiters);
+}
+
+/* The first ones of a semaphore may wait, or hold: small letters. */
+Test(queue, C13_waiters_in_order)
+{
+    QUEUE("c-lock-0000000009", "a-lock-0000000003", "b__rlock__0000000005");
+    waiters_are("BC");
+    QUEUE("c" SEMAPHORE "9", "a" SEMAPHORE "3", "b" SEMAPHORE "5");
+    waiters_are("abC");
+    QUEUE("c-lock-0000000009", "a" SEMAPHORE "3");
+    waiters_are("aC");
+    QUEUE("c" SEMAPHORE "9", "a-lock-0000000003");
+    waiters_are("C");
+    QUEUE("a" SEMAPHORE "3");
+    waiters_are("a");
+    QUEUE("note");
+    waiters_are("");
 }
 
 Test(queue, C12_a_writer_holds_alone_and_readers_together)

@@ -147,6 +147,29 @@ Test(watch, WAT_1_without_a_queue_entry_the_next_change_is_worth_a_trylock)
     close_all();
 }
 
+/* Any of the holders, and not only the last one before us. */
+Test(watch, WAT_2_without_a_queue_entry_each_permit_that_is_given_back_is_heard)
+{
+    struct watcher watcher;
+
+    open_all("permits");
+    a.req.limit = b.req.limit = c.req.limit = 2;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    watcher_start(&watcher, &u, &c, 10000);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(watcher_join(&watcher), DLOCK_BUSY, "in the wait: %s", u.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_watch(&u, &c, 1000), DLOCK_TIMEOUT, "both are held");
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_watch(&u, &c, 10000), DLOCK_BUSY, "before the wait: %s", u.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+    cr_assert_eq(u.grant.permit, 1);
+    close_all();
+}
+
 Test(watch, INT_1_INT_2_an_interrupt_ends_the_wait_before_it_and_in_it)
 {
     struct watcher watcher;
