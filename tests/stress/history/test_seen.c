@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: tests/stress/history/seen.c */
 /* Does the checker know whose data were shown? */
 #include "made.h"
 
