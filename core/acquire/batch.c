@@ -57,12 +57,18 @@ static bool is_stalled_locked(const struct batch *batch, size_t i)
            batch->client->run_queue->stalled_ns[batch->servers[i]];
 }
 
+/* Whether the unlock waits for nothing, and makes no exchange but that of the release. */
+static bool is_plain_locked(const struct dlock *lock)
+{
+    return !dl_unlock_waits_locked(lock) && !dl_unlock_withdraws_locked(lock);
+}
+
 /* Whether the operation may share an exchange. */
 static bool is_sociable_locked(const struct dl_op *op)
 {
     if (dl_op_is_acquire(op->base.op))
         return !op->alone;
-    return op->base.op == DLOCK_OP_UNLOCK && !dl_unlock_waits_locked(op->base.lock);
+    return op->base.op == DLOCK_OP_UNLOCK && is_plain_locked(op->base.lock);
 }
 
 /* Keeps those of the operations that go together with the first one; the others are ready again. */
@@ -116,16 +122,21 @@ static void prepare(struct batch *batch)
             dl_acquire_async_prepare(&batch->ops[i]->acquire, &batch->status[i], &batch->errors[i]);
 }
 
-/* The deadline that an attempt's request would have now. */
-static int64_t answer_until(const struct batch *batch, size_t i)
+/* The deadline of an attempt's request that is sent at sent_ns. */
+static int64_t answer_until(const struct batch *batch, size_t i, int64_t sent_ns)
 {
-    return dl_acquire_fsm_answer_until(&batch->ops[i]->acquire.a.attempt, batch->begun_ns);
+    return dl_acquire_fsm_answer_until(&batch->ops[i]->acquire.a.attempt, sent_ns);
 }
 
 /* Of each to the first one of the batch: no two differ by more than the spread. */
 static bool is_close(int64_t a_ns, int64_t b_ns)
 {
     return a_ns - b_ns <= DL_BATCH_SPREAD_NS / 2 && b_ns - a_ns <= DL_BATCH_SPREAD_NS / 2;
+}
+
+static bool is_near_first(const struct batch *batch, size_t i, int64_t sent_ns)
+{
+    return is_close(answer_until(batch, 0, sent_ns), answer_until(batch, i, sent_ns));
 }
 
 static void stall_note_locked(struct batch *batch, const struct dl_op *op, uint32_t server)
@@ -158,7 +169,7 @@ static void settle_locked(struct batch *batch, bool may_try)
         struct dl_op *op = batch->ops[i];
 
         if (batch->next[i] == DL_ACQUIRE_ASYNC_TRIES && may_try &&
-            (kept == 0 || is_close(answer_until(batch, 0), answer_until(batch, i)))) {
+            (kept == 0 || is_near_first(batch, i, batch->begun_ns))) {
             batch->servers[kept] = batch->servers[i];
             batch->ops[kept++] = op;
             continue;
@@ -176,16 +187,47 @@ static void settle_locked(struct batch *batch, bool may_try)
     batch->n = kept;
 }
 
-static void tries_send(struct batch *batch)
+/* Puts back the attempts whose deadlines are not close to that of the first one any more, now that
+ * there is a session. */
+static void far_put_back(struct batch *batch, int64_t sent_ns)
 {
-    struct dl_acquire *tries[DL_BATCH_MOST];
+    struct dl_run_queue *queue = batch->client->run_queue;
+    size_t kept = 1;
 
+    for (size_t i = 1; i < batch->n; i++) {
+        if (is_near_first(batch, i, sent_ns)) {
+            batch->servers[kept] = batch->servers[i];
+            batch->ops[kept++] = batch->ops[i];
+            continue;
+        }
+        (void)pthread_mutex_lock(&batch->client->mutex);
+        dl_run_queue_put_back_locked(queue, &batch->ops[i]->base.run);
+        (void)pthread_mutex_unlock(&batch->client->mutex);
+    }
+    batch->n = kept;
+}
+
+/* Sets the attempts of the batch, with room for their errors. */
+static void tries_list(struct batch *batch, struct dl_acquire **tries)
+{
     for (size_t i = 0; i < batch->n; i++) {
         batch->errors[i] = (struct dlock_error)DLOCK_ERROR_INIT;
         tries[i] = &batch->ops[i]->acquire.a;
         tries[i]->err = &batch->errors[i];
     }
-    dl_try_batch_run(tries, batch->n);
+}
+
+static void tries_send(struct batch *batch)
+{
+    struct dl_acquire *tries[DL_BATCH_MOST];
+    struct dl_try_batch exchange;
+
+    tries_list(batch, tries);
+    if (!dl_try_batch_begin(&exchange, tries, batch->n))
+        return;
+    far_put_back(batch, exchange.sent_ns);
+    tries_list(batch, tries);
+    dl_try_batch_send(&exchange, tries, batch->n);
 }
 
 static void acquires_run_locked(struct batch *batch)
@@ -221,14 +263,14 @@ static int64_t unlock_ns(const struct batch *batch, size_t i)
     return dl_handle_op_timeout_ms(batch->ops[i]->base.lock) * DL_NS_PER_MS;
 }
 
-/* Begins the unlocks. An unlock is put back if it would wait for a renewal, or if the exchange of
- * the first unlock may last beyond its own deadline. */
+/* Begins the unlocks. An unlock is put back if it is not plain, or if the exchange of the first
+ * unlock may last beyond its own deadline. */
 static void unlocks_begin_locked(struct batch *batch)
 {
     for (size_t i = batch->n; i > 0; i--) {
         struct dl_op *op = batch->ops[i - 1];
 
-        batch->ended[i - 1] = dl_unlock_waits_locked(op->base.lock) ||
+        batch->ended[i - 1] = !is_plain_locked(op->base.lock) ||
                               !is_close(unlock_ns(batch, 0), unlock_ns(batch, i - 1));
         if (batch->ended[i - 1])
             dl_run_queue_put_back_locked(batch->client->run_queue, &op->base.run);
@@ -270,15 +312,37 @@ static bool releases_send(struct batch *batch)
     return n > 0;
 }
 
-static void releases_end(struct batch *batch)
+/* Whether the i-th unlock has no release to be sent. */
+static bool is_other(const struct batch *batch, size_t i)
+{
+    return !batch->ended[i] && !dl_unlock_is_release(&batch->unlocks[i]);
+}
+
+/* Ends the unlocks that have nothing left to do. */
+static void unlocks_end(struct batch *batch)
 {
     (void)pthread_mutex_lock(&batch->client->mutex);
     dl_events_hold(&batch->client->events);
     for (size_t i = 0; i < batch->n; i++)
-        if (is_at(batch, i, DL_RELEASE_DONE))
+        if (is_other(batch, i) || is_at(batch, i, DL_RELEASE_DONE))
             unlock_end_locked(batch, i);
     dl_events_let_go(&batch->client->events);
     (void)pthread_mutex_unlock(&batch->client->mutex);
+}
+
+/* Hand-offs and losses do not wait for the releases. */
+static void others_run(struct batch *batch)
+{
+    bool some = false;
+
+    for (size_t i = 0; i < batch->n; i++) {
+        if (!is_other(batch, i))
+            continue;
+        dl_unlock_rest(&batch->unlocks[i]);
+        some = true;
+    }
+    if (some)
+        unlocks_end(batch);
 }
 
 /* One pause for all releases that are to be repeated. false: there is none. */
@@ -307,16 +371,9 @@ static void unlocks_run_locked(struct batch *batch)
 
     unlocks_begin_locked(batch);
     (void)pthread_mutex_unlock(&client->mutex);
+    others_run(batch);
     while (releases_send(batch) || releases_pause(batch))
-        releases_end(batch);
-    for (size_t i = 0; i < batch->n; i++) {
-        if (batch->ended[i])
-            continue;
-        dl_unlock_rest(&batch->unlocks[i]);
-        (void)pthread_mutex_lock(&client->mutex);
-        unlock_end_locked(batch, i);
-        (void)pthread_mutex_unlock(&client->mutex);
-    }
+        unlocks_end(batch);
     (void)pthread_mutex_lock(&client->mutex);
 }
 

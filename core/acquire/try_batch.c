@@ -7,7 +7,6 @@ struct exchange {
     struct dlock_batch_op elements[DL_BATCH_MOST];
     struct dlock_batch_op *ops[DL_BATCH_MOST];
     size_t n;
-    int64_t sent_ns;
 };
 
 bool dl_try_batch_is_there(struct dlock_client *client)
@@ -19,13 +18,13 @@ bool dl_try_batch_is_there(struct dlock_client *client)
 }
 
 /* Fills the exchange with the attempts that can be sent. */
-static void exchange_fill(struct exchange *exchange, struct dl_acquire *const *attempts, size_t n)
+static void exchange_fill(struct exchange *exchange, struct dl_acquire *const *attempts, size_t n,
+                          int64_t sent_ns)
 {
     exchange->n = 0;
-    exchange->sent_ns = dl_acquire_steps_now(attempts[0]);
     for (size_t i = 0; i < n; i++) {
         struct dlock_batch_op *op = &exchange->elements[exchange->n];
-        enum dlock_status status = dl_acquire_steps_request(attempts[i], exchange->sent_ns);
+        enum dlock_status status = dl_acquire_steps_request(attempts[i], sent_ns);
 
         if (status != DLOCK_OK) {
             dl_acquire_steps_no_session(attempts[i], status);
@@ -58,26 +57,32 @@ static void no_session(struct dl_acquire *const *attempts, size_t n, enum dlock_
     }
 }
 
-void dl_try_batch_run(struct dl_acquire *const *attempts, size_t n)
+bool dl_try_batch_begin(struct dl_try_batch *batch, struct dl_acquire *const *attempts, size_t n)
 {
     struct dlock_client *client = attempts[0]->client;
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dl_session *session = NULL;
-    struct exchange exchange;
-    enum dlock_status status = dl_session_pool_take(&client->pool, DL_USE_ACQUIRE,
-                                                    session_until(attempts, n), &session, &err);
+    enum dlock_status status = dl_session_pool_take(
+        &client->pool, DL_USE_ACQUIRE, session_until(attempts, n), &batch->session, &err);
 
-    if (status != DLOCK_OK) {
+    if (status != DLOCK_OK)
         no_session(attempts, n, status, &err);
-        return;
-    }
-    exchange_fill(&exchange, attempts, n);
+    batch->sent_ns = dl_client_now(client);
+    return status == DLOCK_OK;
+}
+
+void dl_try_batch_send(struct dl_try_batch *batch, struct dl_acquire *const *attempts, size_t n)
+{
+    struct dlock_client *client = attempts[0]->client;
+    struct dl_session *session = batch->session;
+    struct exchange exchange;
+
+    exchange_fill(&exchange, attempts, n, batch->sent_ns);
     if (exchange.n > 0)
         dl_dispatch_trylock_batch(client->plugin, session->self, session->caps, exchange.ops,
                                   exchange.n);
     dl_session_pool_put(&client->pool, DL_USE_ACQUIRE, session,
                         dl_claim_batch_worst(exchange.ops, exchange.n));
     for (size_t i = 0; i < exchange.n; i++)
-        dl_acquire_steps_tried(exchange.attempts[i], exchange.sent_ns, exchange.elements[i].status,
+        dl_acquire_steps_tried(exchange.attempts[i], batch->sent_ns, exchange.elements[i].status,
                                &exchange.elements[i].grant);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * try_batch.h - one exchange with the store for the TRY and REFRESH of many attempts, by the slot
- * trylock_batch.
+ * trylock_batch. It has two parts, begin and send.
  */
 #ifndef DL_TRY_BATCH_H
 #define DL_TRY_BATCH_H
@@ -12,8 +12,17 @@
 /* Whether the plugin has the slots, and the client can use them. */
 bool dl_try_batch_is_there(struct dlock_client *client);
 
-/* attempts: 1 to DL_BATCH_MOST of one client, each in TRY or REFRESH, with deadlines that are
- * close. Afterwards each attempt has another step. */
-void dl_try_batch_run(struct dl_acquire *const *attempts, size_t n);
+struct dl_try_batch {
+    struct dl_session *session;
+    int64_t sent_ns; /* from which the deadlines of the requests count */
+};
+
+/* Takes the session for 1 to DL_BATCH_MOST attempts of one client, each in TRY or REFRESH. false:
+ * there is none, and each attempt has another step. */
+bool dl_try_batch_begin(struct dl_try_batch *batch, struct dl_acquire *const *attempts, size_t n);
+
+/* Makes the exchange, for those of the attempts whose deadlines are close still: the session may
+ * have come late [BAT-3]. At least one. Afterwards each of them has another step. */
+void dl_try_batch_send(struct dl_try_batch *batch, struct dl_acquire *const *attempts, size_t n);
 
 #endif

@@ -136,12 +136,9 @@ enum dlock_status dl_claim_batch_worst(struct dlock_batch_op *const *ops, size_t
 {
     enum dlock_status worst = DLOCK_OK;
 
-    for (size_t i = 0; i < n && worst != DLOCK_UNAVAILABLE; i++) {
-        enum dlock_status status = ops[i]->status;
-
-        if (status != DLOCK_OK && status != DLOCK_BUSY && status != DLOCK_LOST)
-            worst = status;
-    }
+    for (size_t i = 0; i < n && worst != DLOCK_UNAVAILABLE; i++)
+        if (dl_session_pool_breaks(ops[i]->status))
+            worst = ops[i]->status;
     return worst;
 }
 

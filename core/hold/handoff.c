@@ -26,7 +26,7 @@ bool dl_handoff_allowed(const struct dl_handoff_input *input)
 
 /* The handle that would get the lease: the first waiter, if it has no request in progress in the
  * store. */
-static struct dlock *receiver_of(struct dlock *lock)
+static struct dlock *receiver_of(const struct dlock *lock)
 {
     struct dl_local_waiter *waiter = lock->name->queue.first;
     struct dl_waiting *waiting;
@@ -35,6 +35,13 @@ static struct dlock *receiver_of(struct dlock *lock)
         return NULL;
     waiting = dl_handle_waiting(waiter);
     return waiting->ready && !waiting->handed && waiting->cancel == DLOCK_OK ? waiting->lock : NULL;
+}
+
+bool dl_handoff_withdraws_locked(const struct dlock *lock)
+{
+    const struct dlock *to = receiver_of(lock);
+
+    return to != NULL && to->claim->enqueued;
 }
 
 static void claims_swap(struct dlock *from, struct dlock *to)

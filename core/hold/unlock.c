@@ -161,6 +161,11 @@ bool dl_unlock_waits_locked(const struct dlock *lock)
     return phase_ends(lock) || lock->renewer_busy;
 }
 
+bool dl_unlock_withdraws_locked(const struct dlock *lock)
+{
+    return lock->must_give_back || dl_handoff_withdraws_locked(lock);
+}
+
 void dl_unlock_begin_locked(struct dl_unlock *unlock, struct dlock *lock, bool whole,
                             int64_t until_ns, struct dlock_error *err)
 {

@@ -269,18 +269,29 @@ static void batch_fail(struct dlock_batch_op *const *ops, size_t n, enum dlock_s
     }
 }
 
-void dl_dispatch_trylock_batch(const struct dl_plugin *plugin, void *self, uint32_t caps,
-                               struct dlock_batch_op *const *ops, size_t n)
+typedef enum dlock_status batch_fn(const struct dl_plugin *plugin, void *self,
+                                   struct dlock_batch_op *const *ops, size_t n,
+                                   struct dlock_error *err);
+
+/* The answers of the elements are not checked yet. */
+static void batch_call(const struct dl_plugin *plugin, const char *slot, batch_fn *fn, void *self,
+                       struct dlock_batch_op *const *ops, size_t n)
 {
-    static const char slot[] = "trylock_batch";
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status whole;
 
     batch_reset(ops, n);
-    whole = status_check(plugin, slot, MAY(OK) | MAY_FAIL,
-                         dl_slot_trylock_batch(plugin, self, ops, n, &err), &err);
+    whole = status_check(plugin, slot, MAY(OK) | MAY_FAIL, fn(plugin, self, ops, n, &err), &err);
     if (whole != DLOCK_OK)
         batch_fail(ops, n, whole, &err);
+}
+
+void dl_dispatch_trylock_batch(const struct dl_plugin *plugin, void *self, uint32_t caps,
+                               struct dlock_batch_op *const *ops, size_t n)
+{
+    static const char slot[] = "trylock_batch";
+
+    batch_call(plugin, slot, dl_slot_trylock_batch, self, ops, n);
     for (size_t i = 0; i < n; i++)
         ops[i]->status = tried_check(plugin, slot, caps, ops[i]->req, ops[i]->status,
                                      &ops[i]->grant, ops[i]->err);
@@ -290,14 +301,8 @@ void dl_dispatch_unlock_batch(const struct dl_plugin *plugin, void *self,
                               struct dlock_batch_op *const *ops, size_t n)
 {
     static const char slot[] = "unlock_batch";
-    struct dlock_error err = DLOCK_ERROR_INIT;
-    enum dlock_status whole;
 
-    batch_reset(ops, n);
-    whole = status_check(plugin, slot, MAY(OK) | MAY_FAIL,
-                         dl_slot_unlock_batch(plugin, self, ops, n, &err), &err);
-    if (whole != DLOCK_OK)
-        batch_fail(ops, n, whole, &err);
+    batch_call(plugin, slot, dl_slot_unlock_batch, self, ops, n);
     for (size_t i = 0; i < n; i++)
         ops[i]->status =
             status_check(plugin, slot, MAY(OK) | MAY(LOST) | MAY_FAIL, ops[i]->status, ops[i]->err);

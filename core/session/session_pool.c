@@ -385,7 +385,7 @@ struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool, enum dl_use u
     return session;
 }
 
-static bool status_breaks(enum dlock_status status)
+bool dl_session_pool_breaks(enum dlock_status status)
 {
     switch (status) {
     case DLOCK_TIMEOUT: /* of `lock` */
@@ -420,7 +420,7 @@ static void broken_close(struct dl_pool *pool, struct dl_session *session, enum 
 void dl_session_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,
                          enum dlock_status status)
 {
-    bool broken = status_breaks(status);
+    bool broken = dl_session_pool_breaks(status);
     struct dl_wait_fifo_waiter *served;
     int64_t now_ns;
 

@@ -128,6 +128,9 @@ bool dl_session_pool_is_spent(struct dl_pool *pool, enum dl_use use);
  * its budget is used up or sessions are scarce: the call that ends the wait needs one. */
 struct dl_session *dl_session_pool_take_idle(struct dl_pool *pool, enum dl_use use);
 
+/* Whether a session may be broken after a call that ended with status. */
+bool dl_session_pool_breaks(enum dlock_status status);
+
 /* Takes a session back after a call that ended with status. A session that may be broken is closed
  * (C9), and after UNAVAILABLE the idle ones, too: when a server went away, all of them are dead. */
 void dl_session_pool_put(struct dl_pool *pool, enum dl_use use, struct dl_session *session,

@@ -252,36 +252,38 @@ static void batch_trace(const struct dl_trace *call, struct dlock_batch_op *cons
     }
 }
 
-enum dlock_status dl_slot_trylock_batch(const struct dl_plugin *plugin, void *self,
-                                        struct dlock_batch_op *const *ops, size_t n,
-                                        struct dlock_error *err)
+typedef enum dlock_status batch_fn(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                   struct dlock_error *err);
+
+/* grants: elements that are OK have one. */
+static enum dlock_status batch_call(const struct dl_plugin *plugin, const char *slot, batch_fn *fn,
+                                    bool grants, void *self, struct dlock_batch_op *const *ops,
+                                    size_t n, struct dlock_error *err)
 {
     struct dl_trace trace;
     enum dlock_status status;
 
-    dl_trace_begin(&trace, plugin->name, "trylock_batch", self);
+    dl_trace_begin(&trace, plugin->name, slot, self);
     dl_trace_add(&trace, "%zu", n);
-    status = plugin->ops.trylock_batch(self, ops, n, err);
+    status = fn(self, ops, n, err);
     if (trace.fd >= 0 && status == DLOCK_OK)
-        batch_trace(&trace, ops, n, true);
+        batch_trace(&trace, ops, n, grants);
     dl_trace_end(&trace, status, err);
     return status;
+}
+
+enum dlock_status dl_slot_trylock_batch(const struct dl_plugin *plugin, void *self,
+                                        struct dlock_batch_op *const *ops, size_t n,
+                                        struct dlock_error *err)
+{
+    return batch_call(plugin, "trylock_batch", plugin->ops.trylock_batch, true, self, ops, n, err);
 }
 
 enum dlock_status dl_slot_unlock_batch(const struct dl_plugin *plugin, void *self,
                                        struct dlock_batch_op *const *ops, size_t n,
                                        struct dlock_error *err)
 {
-    struct dl_trace trace;
-    enum dlock_status status;
-
-    dl_trace_begin(&trace, plugin->name, "unlock_batch", self);
-    dl_trace_add(&trace, "%zu", n);
-    status = plugin->ops.unlock_batch(self, ops, n, err);
-    if (trace.fd >= 0 && status == DLOCK_OK)
-        batch_trace(&trace, ops, n, false);
-    dl_trace_end(&trace, status, err);
-    return status;
+    return batch_call(plugin, "unlock_batch", plugin->ops.unlock_batch, false, self, ops, n, err);
 }
 
 void dl_slot_forget(const struct dl_plugin *plugin, void *self, const struct dlock_request *req)

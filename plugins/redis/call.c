@@ -177,8 +177,7 @@ static enum dlock_status send_once(struct redis_pool *pool, struct redis_call *c
     return redis_send_status(pool, &exchange, err);
 }
 
-/* A script that the server does not know has not run: to send it again is safe. */
-static void body_set(struct redis_call *call)
+void redis_call_body_set(struct redis_call *call)
 {
     call->command.words[0] = "EVAL";
     call->command.lens[0] = strlen("EVAL");
@@ -242,7 +241,7 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
     status = send_once(pool, call, deadline_ns, out, err);
     if (*out != NULL && call->script != NULL && resp_error_is(*out, "NOSCRIPT")) {
         freeReplyObject(*out);
-        body_set(call);
+        redis_call_body_set(call);
         status = send_once(pool, call, deadline_ns, out, err);
     }
     return redis_call_error_take(pool, call, status, out, err);

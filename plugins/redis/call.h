@@ -69,6 +69,10 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err);
 
+/* For calls.h: the call is sent with the text of its script. A script that the server does not know
+ * has not run: to send it again is safe. */
+void redis_call_body_set(struct redis_call *call);
+
 /* For send.h and calls.h: gives the call a new number; and makes the status of an answer that is an
  * error, which is freed. */
 void redis_call_number(struct redis_pool *pool, struct redis_call *call);

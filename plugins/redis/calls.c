@@ -104,20 +104,21 @@ static size_t exchanges_make(struct redis_pool *pool, struct redis_pipeline *pip
     return made;
 }
 
-/* An answer that the same call, sent alone, deals with: the server has done nothing. */
-static bool is_undone(const struct redis_exchange *exchange)
+static bool is_unknown_script(const struct redis_exchange *exchange)
 {
-    return exchange->status == DLOCK_OK &&
-           (resp_error_is(exchange->reply, "NOSCRIPT") || redis_send_is_unconfirmed(exchange));
+    return exchange->status == DLOCK_OK && resp_error_is(exchange->reply, "NOSCRIPT");
 }
 
 static void exchange_take(struct redis_pool *pool, struct redis_pipeline *pipeline,
                           struct redis_call *call, struct redis_exchange *exchange,
                           struct redis_call_end *to)
 {
+    bool again = is_unknown_script(exchange);
+
     redis_send_end(pool, pipeline, exchange);
-    to->alone = is_undone(exchange);
-    if (to->alone) {
+    to->alone = (again && to->unknown) || redis_send_is_unconfirmed(exchange);
+    to->unknown = again;
+    if (again || to->alone) { /* the server has done nothing */
         freeReplyObject(exchange->reply);
         to->pending = false;
         return;
@@ -174,6 +175,26 @@ static void ask_all(struct redis_pool *pool, struct redis_call *const *calls,
             end(&ends[i], status, &err);
 }
 
+/* false: the server knew all scripts. */
+static bool bodies_set(struct redis_call *const *calls, struct redis_call_end *ends, size_t n)
+{
+    const struct resp_script *known[REDIS_SCRIPT_COUNT];
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t at = 0;
+
+        ends[i].pending = ends[i].unknown;
+        while (at < count && known[at] != calls[i]->script)
+            at++;
+        if (ends[i].unknown && at == count) {
+            known[count++] = calls[i]->script;
+            redis_call_body_set(calls[i]);
+        }
+    }
+    return count > 0;
+}
+
 void redis_calls_run(struct redis_pool *pool, struct redis_call *const *calls,
                      struct redis_call_end *ends, size_t n, int64_t deadline_ns)
 {
@@ -182,9 +203,11 @@ void redis_calls_run(struct redis_pool *pool, struct redis_call *const *calls,
         redis_call_number(pool, calls[i]);
         ends[i].reply = NULL;
         ends[i].pending = true;
-        ends[i].alone = false;
+        ends[i].unknown = ends[i].alone = false;
     }
     ask_all(pool, calls, ends, n, deadline_ns);
+    if (bodies_set(calls, ends, n))
+        ask_all(pool, calls, ends, n, deadline_ns);
     for (size_t i = 0; i < n; i++)
         if (ends[i].alone)
             ends[i].status =

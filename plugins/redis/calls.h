@@ -13,11 +13,14 @@ struct redis_call_end {
     enum dlock_status status; /* as of redis_call_run, */
     redisReply *reply;        /* as *out there */
     struct dlock_error *err;  /* set by the caller */
-    bool pending, alone;      /* calls.c's: not ended yet; to be sent again, alone */
+    /* calls.c's: not ended yet; the server did not know its script, and it is sent again with the
+     * others; it is sent again alone */
+    bool pending, unknown, alone;
 };
 
 /* Sends n calls, each with a script, in one write, and waits for the answers. Each ends as if it
- * had been sent alone. */
+ * had been sent alone. Calls whose scripts the server does not know have one more write, in which
+ * the first of each script has its text. */
 void redis_calls_run(struct redis_pool *pool, struct redis_call *const *calls,
                      struct redis_call_end *ends, size_t n, int64_t deadline_ns);
 

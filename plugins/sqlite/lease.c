@@ -172,10 +172,10 @@ void sqlite_lease_list_waiter(struct sqlite_session *session, const struct dlock
         grant->flags |= DLOCK_GRANT_UNREPORTED;
 }
 
-void sqlite_lease_note(struct sqlite_session *session, const struct dlock_request *req)
+/* What happens from now on is told. */
+static void note(struct sqlite_session *session, const struct dlock_request *req, bool queues)
 {
     struct sqlite_attempt *attempt = req->attempt;
-    bool queues = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
 
     sqlite_wait_list_remove(&attempt->waiter); /* [ANY-2] */
     if (!queues)
@@ -185,17 +185,24 @@ void sqlite_lease_note(struct sqlite_session *session, const struct dlock_reques
                               &attempt->waiter);
 }
 
+enum dlock_status sqlite_lease_try_begin(struct sqlite_session *session,
+                                         const struct dlock_request *req, struct dlock_grant *grant,
+                                         struct dlock_error *err)
+{
+    struct sqlite_attempt *attempt = req->attempt;
+    bool queues = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
+    bool polls = !queues && attempt->tried && dlock_request_limit(req) == 1;
+
+    note(session, req, queues);
+    attempt->tried = true;
+    return polls ? poll(session, req, grant, err) : DLOCK_OK;
+}
+
 enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
                                    struct dlock_grant *grant, struct dlock_error *err)
 {
-    struct sqlite_attempt *attempt = req->attempt;
-    enum dlock_status status = DLOCK_OK;
-    bool queues = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
+    enum dlock_status status = sqlite_lease_try_begin(session, req, grant, err);
 
-    sqlite_lease_note(session, req);
-    if (!queues && attempt->tried && dlock_request_limit(req) == 1)
-        status = poll(session, req, grant, err);
-    attempt->tried = true;
     if (status == DLOCK_OK)
         status = try_in_transaction(session, req, grant, err);
     if (status == DLOCK_BUSY)

@@ -5,8 +5,11 @@
 
 #include "name.h"
 
-/* Before the transaction: what happens from now on is told. */
-void sqlite_lease_note(struct sqlite_session *session, const struct dlock_request *req);
+/* Before the transaction: what happens from now on is told. BUSY: nothing can be taken, which
+ * needed no write lock. OK: a transaction has to decide. Or a failure. */
+enum dlock_status sqlite_lease_try_begin(struct sqlite_session *session,
+                                         const struct dlock_request *req, struct dlock_grant *grant,
+                                         struct dlock_error *err);
 
 /* In the transaction. *status is OK, BUSY or, with err, CONFIG. Returns the code of SQLite; after
  * another one than SQLITE_OK the transaction has to be undone. */

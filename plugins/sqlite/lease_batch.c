@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease_batch.h"
+#include "errmap.h"
 #include "lease.h"
 #include "os_error.h"
 
@@ -63,24 +64,22 @@ static bool try_inside_all(struct sqlite_session *session, struct sqlite_name *n
 static void try_each(struct sqlite_session *session, struct dlock_batch_op *const *ops, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
+        enum dlock_status status;
+
         grant_empty(&ops[i]->grant);
-        ops[i]->status = sqlite_lease_try(session, ops[i]->req, &ops[i]->grant, ops[i]->err);
+        status = sqlite_lease_try(session, ops[i]->req, &ops[i]->grant, ops[i]->err);
+        ops[i]->status = sqlite_errmap_limit(session->db.handle, status, ops[i]->err);
     }
 }
 
-static void try_some(struct sqlite_session *session, struct dlock_batch_op *const *ops, size_t n)
+/* In one transaction. */
+static void decide(struct sqlite_session *session, struct dlock_batch_op *const *ops, size_t n)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct sqlite_name names[AT_ONCE];
     enum dlock_status answers[AT_ONCE], status = DLOCK_OK;
     bool writes = false;
 
-    for (size_t i = 0; i < n; i++) {
-        struct sqlite_attempt *attempt = ops[i]->req->attempt;
-
-        sqlite_lease_note(session, ops[i]->req);
-        attempt->tried = true;
-    }
     status = sqlite_db_begin(&session->db, &err);
     if (status == DLOCK_OK && !try_inside_all(session, names, answers, ops, n, &writes)) {
         try_each(session, ops, n);
@@ -89,7 +88,7 @@ static void try_some(struct sqlite_session *session, struct dlock_batch_op *cons
     if (status == DLOCK_OK)
         status = finish(session, writes, &err);
     if (status != DLOCK_OK) {
-        all_fail(ops, n, status, &err);
+        all_fail(ops, n, sqlite_errmap_limit(session->db.handle, status, &err), &err);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -98,6 +97,28 @@ static void try_some(struct sqlite_session *session, struct dlock_batch_op *cons
         if (answers[i] == DLOCK_BUSY)
             sqlite_lease_list_waiter(session, ops[i]->req, &ops[i]->grant);
     }
+}
+
+/* Only the elements that a poll leaves undecided are in the transaction. */
+static void try_some(struct sqlite_session *session, struct dlock_batch_op *const *ops, size_t n)
+{
+    struct dlock_batch_op *rest[AT_ONCE];
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_batch_op *op = ops[i];
+        enum dlock_status status = sqlite_lease_try_begin(session, op->req, &op->grant, op->err);
+
+        if (status == DLOCK_OK) {
+            rest[left++] = op;
+            continue;
+        }
+        op->status = sqlite_errmap_limit(session->db.handle, status, op->err);
+        if (status == DLOCK_BUSY)
+            sqlite_lease_list_waiter(session, op->req, &op->grant);
+    }
+    if (left > 0)
+        decide(session, rest, left);
 }
 
 /* false: the transaction was undone. */

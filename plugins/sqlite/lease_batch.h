@@ -3,8 +3,9 @@
  * lease_batch.h - slots trylock_batch and unlock_batch: one transaction for all elements, and so
  * one commit.
  *
- * If SQLite fails one of the elements, the transaction is undone, and each element has one of its
- * own. If the commit fails, that is the status of each element.
+ * A poll that finds its name taken is no part of it. If SQLite fails one of the elements, the
+ * transaction is undone, and each element has one of its own. If the commit fails, that is the
+ * status of each element.
  */
 #ifndef SQLITE_LEASE_BATCH_H
 #define SQLITE_LEASE_BATCH_H

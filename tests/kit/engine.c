@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine.h"
+#include "hold/run_queue.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -268,6 +269,8 @@ static void wake_all(struct dlt_engine *engine)
     dl_renew_schedule_wake_locked(client);
     for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
         dl_handle_changed_locked(lock);
+    for (unsigned i = 0; client->run_queue != NULL && i < DL_RUN_THREADS; i++)
+        (void)pthread_cond_broadcast(&client->run_queue->work[i]);
     (void)pthread_mutex_lock(&client->pool.mutex);
     (void)pthread_cond_broadcast(&client->pool.connected_changed);
     (void)pthread_cond_broadcast(&client->call_ended);

@@ -131,6 +131,12 @@ enum dlock_status hooked_call_before(const struct hooked_call *call, struct dloc
     case MEMORY_REFUSE:
         sleep_until(call->session->hooks, call->session->host, after_ns);
         return dlock_fail(err, MEMORY_ORIGIN, status, 0, "refused by a test");
+    case MEMORY_IN_TIME:
+        sleep_until(call->session->hooks, call->session->host,
+                    after_ns < call->deadline_ns ? after_ns : call->deadline_ns);
+        return after_ns <= call->deadline_ns
+                   ? HOOKED_NOT_DECIDED
+                   : dlock_fail(err, MEMORY_ORIGIN, DLOCK_UNAVAILABLE, 0, "no time was left");
     case MEMORY_DIE:
         if (status == DLOCK_OK)
             status = DLOCK_UNAVAILABLE;

@@ -42,6 +42,8 @@ enum memory_fault_kind {
     MEMORY_HELD_REPLY,       /* executed; the true answer comes at memory_hooks_go */
     MEMORY_LATE_REQUEST,     /* UNKNOWN; executed at memory_hooks_deliver */
     MEMORY_SLOW,             /* executed ms after the call */
+    MEMORY_IN_TIME,          /* executed ms after the call; if that is after its deadline, it is not
+                                sent: UNAVAILABLE, at the deadline */
     MEMORY_REFUSE,           /* not executed; `status`, ms after the call */
     MEMORY_CUT,              /* of a batch: the first element is answered, the second one executed
                                 without an answer, the others are not sent */
@@ -53,7 +55,7 @@ enum memory_fault_kind {
 struct memory_fault {
     enum memory_fault_kind kind;
     enum dlock_status status; /* REFUSE, DIE */
-    int64_t ms;               /* LATE_REPLY, SLOW, REFUSE; on the host's clock */
+    int64_t ms;               /* LATE_REPLY, SLOW, IN_TIME, REFUSE; on the host's clock */
     unsigned skip;            /* so many calls pass first */
     unsigned times;           /* then so many are hit; 0: one */
 };

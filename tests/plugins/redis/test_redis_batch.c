@@ -130,6 +130,28 @@ Test(batch, BAT_4_elements_of_one_name_exclude_each_other)
                                              : elements[1].status == DLOCK_OK);
 }
 
+/* A server that has lost its scripts is asked once more for all, and not once for each. Each way
+ * takes so long that there is no time for the latter. */
+Test(batch, BAT_1_scripts_that_are_gone_cost_one_exchange)
+{
+    enum { SOME = 60, DELAY_MS = 150, MOST_MS = 9000 }; /* 60 exchanges last for twice the time */
+
+    batch_make(SOME, 20000);
+    try_all(SOME);
+    unlock_all(SOME);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_str_eq(dlt_redis_ask(&server, "SCRIPT FLUSH"), "OK");
+        cr_assert(dlt_proxy_tell(&proxy, "delay both %d", DELAY_MS), "%s", proxy.answer);
+        batch_make(SOME, MOST_MS);
+        if (i == 0)
+            try_all(SOME);
+        else
+            unlock_all(SOME);
+        tell("pass");
+        each_is(0, SOME, DLOCK_OK);
+    }
+}
+
 /* The scripts are known, and the connection has just been checked. */
 static void warm_up(void)
 {

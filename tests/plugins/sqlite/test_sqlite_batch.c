@@ -8,6 +8,9 @@
 #include "vfs_kit.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
 
 enum { MANY = 5, TTL_MS = 60000 };
 
@@ -179,4 +182,80 @@ Test(batch, BAT_2_a_fault_in_each_file_operation_of_trylock)
 Test(batch, BAT_2_a_fault_in_each_file_operation_of_unlock)
 {
     each_operation(true);
+}
+
+/* ---- what is no part of the transaction ---- */
+
+static sqlite3 *database_open(void)
+{
+    sqlite3 *handle = NULL;
+
+    cr_assert_eq(sqlite3_open(path, &handle), SQLITE_OK);
+    return handle;
+}
+
+static void run(sqlite3 *handle, const char *text)
+{
+    cr_assert_eq(sqlite3_exec(handle, text, NULL, NULL, NULL), SQLITE_OK, "%s: %s", text,
+                 sqlite3_errmsg(handle));
+}
+
+/* Names that are held are polled while another process writes for as long as it likes. */
+Test(batch, BAT_1_polls_need_no_write_lock)
+{
+    sqlite3 *writer = NULL;
+    struct dlt_request others[MANY];
+
+    batch_make();
+    for (size_t i = 0; i < MANY; i++) {
+        dlt_store_request(&t, &others[i], names[i], (unsigned char)('a' + i), TTL_MS);
+        cr_assert_eq(dlt_store_try(&t, &others[i]), DLOCK_OK);
+    }
+    cr_assert_eq(call(false), DLOCK_OK); /* the first try of each writes */
+    each_is(DLOCK_BUSY);
+    writer = database_open();
+    run(writer, "BEGIN IMMEDIATE");
+    elements_reset();
+    cr_assert_eq(call(false), DLOCK_OK);
+    each_is(DLOCK_BUSY);
+    for (size_t i = 0; i < MANY; i++)
+        cr_assert_gt(elements[i].grant.holder_ms, 0);
+    run(writer, "ROLLBACK");
+    cr_assert_eq(sqlite3_close(writer), SQLITE_OK);
+    cr_assert_eq(dlt_store_unlock(&t, &others[2]), DLOCK_OK);
+    elements_reset();
+    cr_assert_eq(call(false), DLOCK_OK);
+    for (size_t i = 0; i < MANY; i++)
+        cr_assert_eq(elements[i].status, i == 2 ? DLOCK_OK : DLOCK_BUSY, "%zu", i);
+}
+
+static void header_write(const char *bytes)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    cr_assert(fd >= 0 && pwrite(fd, bytes, 16, 0) == 16 && close(fd) == 0);
+}
+
+/* The transaction does not begin: nothing is known of the leases, and so they are not LOST. */
+Test(batch, UNL_3_a_transaction_that_does_not_begin_loses_nothing)
+{
+    sqlite3 *other = NULL;
+
+    batch_make();
+    cr_assert_eq(call(false), DLOCK_OK);
+    each_is(DLOCK_OK);
+    other = database_open();
+    run(other, "PRAGMA wal_checkpoint(TRUNCATE)"); /* all of it is in the file */
+    cr_assert_eq(sqlite3_close(other), SQLITE_OK);
+    header_write("no SQLite file ");
+    elements_reset();
+    cr_assert_eq(call(true), DLOCK_OK);
+    each_is(DLOCK_CONFIG);
+    header_write("SQLite format 3");
+    session_replace();
+    elements_reset();
+    cr_assert_eq(call(true), DLOCK_OK);
+    each_is(DLOCK_OK);
+    for (size_t i = 0; i < MANY; i++)
+        cr_assert(!held(i));
 }

@@ -68,8 +68,8 @@ mutant 8 "a renewal takes what it does not hold" "$redis" \
 
 mutant 9 "a connection is used again after a timeout" "test_engine_pool" \
     "test_engine_pool" \
-    core/session/session_pool.c "bool broken = status_breaks(status);" \
-    "bool broken = status_breaks(status) && status != DLOCK_UNKNOWN;"
+    core/session/session_pool.c "bool broken = dl_session_pool_breaks(status);" \
+    "bool broken = dl_session_pool_breaks(status) && status != DLOCK_UNKNOWN;"
 
 mutant 10 "the fence rises in the transaction that holds the row" "$mysql" \
     "$(on_mysql session inspect_tells_all)" \

@@ -311,6 +311,21 @@ static void slot_forget(void *self, const struct dlock_request *req)
 
 /* ---- many at once ---- */
 
+/* [BAT-3] An exchange may last until the last deadline. */
+static void deadlines_check(struct dlock_batch_op *const *ops, size_t n)
+{
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t deadline_ns = ops[i]->req->deadline_ns;
+
+        first_ns = deadline_ns < first_ns ? deadline_ns : first_ns;
+        last_ns = deadline_ns > last_ns ? deadline_ns : last_ns;
+    }
+    if (n > 0 && last_ns - first_ns > 40 * DL_NS_PER_MS && !sim_self_process()->dead)
+        sim_set_misuse("[BAT-3] the deadlines of a batch are far apart");
+}
+
 /* Sends the questions in messages of some of them, as a connection carries them: what comes after a
  * message without an answer is not sent. Each has a status of its own. */
 static enum dlock_status batch_exchange(struct sim_session *session,
@@ -321,6 +336,7 @@ static enum dlock_status batch_exchange(struct sim_session *session,
     enum dlock_status worst = DLOCK_OK;
     size_t some;
 
+    deadlines_check(ops, n);
     for (size_t done = 0; done < n; done += some) {
         some =
             (size_t)sim_between(1, n - done < SIM_ASKS_MOST ? (int64_t)(n - done) : SIM_ASKS_MOST);

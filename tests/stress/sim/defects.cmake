@@ -6,7 +6,7 @@
 set(SIM_ASYNC_DEFECTS grant_counts_from_reply handoff_keeps_the_fence gives_up_without_leave
   no_least_validity lengthens_past_the_deadline)
 # The blocking driver does not have the place of the defect.
-set(SIM_ASYNC_ONLY batch_answers_are_mixed_up)
+set(SIM_ASYNC_ONLY batch_answers_are_mixed_up batch_deadlines_are_far_apart)
 
 # dlt_add_sim_defect(<name> <profile> <store> <seeds> <rule> {<file> <original> <mutated>}...)
 function(dlt_add_sim_defect name profile store seeds rule)
@@ -98,6 +98,9 @@ dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 FENCE core/acquire/acqui
   "claim->fence + claim->handoffs" "claim->fence")
 dlt_add_sim_defect(batch_answers_are_mixed_up calm any 100 OVERLAP core/acquire/try_batch.c
   "exchange.elements[i].status" "exchange.elements[exchange.n - 1 - i].status")
+dlt_add_sim_defect(batch_deadlines_are_far_apart lossy any 100 BAT-3 core/acquire/batch.c
+  "return a_ns - b_ns <= DL_BATCH_SPREAD_NS / 2 &&" "return a_ns != b_ns - DL_NS_PER_S ||"
+)
 dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/client/local_queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
 dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire/lengthen.c
