@@ -23,7 +23,7 @@ enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async, 
         .a = {.lock = lock, .client = lock->client, .err = err, .async = true, .waiter = waiter}};
     a->waiting.lock = lock;
     async->wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
-    async->deadline_ns = dl_clock_after_ms(dl_acquire_steps_now(a), timeout_ms);
+    async->until_ns = dl_clock_after_ms(dl_acquire_steps_now(a), timeout_ms);
     status = dl_acquire_steps_begin_locked(a, mode);
     if (status != DLOCK_OK)
         return status;
@@ -41,12 +41,10 @@ static bool start(struct dl_acquire_async *async)
     (void)pthread_mutex_lock(&a->client->mutex);
     (void)dl_acquire_steps_now(a);
     if (async->status == DLOCK_OK && async->wait)
-        over =
-            dl_local_waiter_admission_locked(lock, async->deadline_ns, a->now_ns, &async->status);
+        over = dl_local_waiter_admission_locked(lock, async->until_ns, a->now_ns, &async->status);
     if (over)
         dl_acquire_steps_admitted_locked(a, async->wait);
     (void)pthread_mutex_unlock(&a->client->mutex);
-    async->until_ns = async->deadline_ns;
     if (!over)
         return false;
     async->started = true;
@@ -54,7 +52,7 @@ static bool start(struct dl_acquire_async *async)
         (void)dl_error(a->err, async->status,
                        "the store did not answer the thread before this one");
     if (async->status == DLOCK_OK)
-        dl_acquire_steps_start(a, async->wait, async->deadline_ns);
+        dl_acquire_steps_start(a, async->wait, async->until_ns);
     return true;
 }
 
@@ -63,7 +61,7 @@ static void wait_begin(struct dl_acquire_async *async, enum dl_acquire_async_wai
 {
     struct dl_acquire *a = &async->a;
 
-    async->waits = waits;
+    async->waits = (uint8_t)waits;
     async->held = held;
     async->until_ns = until_ns;
     (void)pthread_mutex_lock(&a->client->mutex);

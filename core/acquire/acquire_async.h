@@ -24,13 +24,17 @@ enum dl_acquire_async_wait {
 
 struct dl_acquire_async {
     struct dl_acquire a;
-    int64_t deadline_ns, until_ns; /* until_ns: of the wait */
-    enum dlock_status status;      /* of the entry into the local queue */
-    enum dl_acquire_async_wait waits;
+    int64_t until_ns;         /* of the wait; before the start: the deadline of the call */
+    enum dlock_status status; /* of the entry into the local queue */
     unsigned polls;           /* for a session */
+    uint8_t waits;            /* enum dl_acquire_async_wait */
     bool wait, started, held; /* held: by a handle of the client, during the wait */
     bool apart;               /* dl_acquire_async_prepare leaves the exchange to its caller */
     bool news; /* the store has said since the last try that another one is worth it */
+
+    /* of op.h */
+    bool watching; /* is counted in the run queue */
+    bool alone;    /* its next exchange is one that no batch has */
 };
 
 /* Begins: checks, and enters the local queue. OK: run it. Another status: nothing was begun.

@@ -66,8 +66,8 @@ static bool is_plain_locked(const struct dlock *lock)
 /* Whether the operation may share an exchange. */
 static bool is_sociable_locked(const struct dl_op *op)
 {
-    if (dl_op_is_acquire(op->base.op))
-        return !op->alone;
+    if (dl_op_is_acquire(op))
+        return !op->acquire.alone;
     return op->base.op == DLOCK_OP_UNLOCK && is_plain_locked(op->base.lock);
 }
 
@@ -152,7 +152,7 @@ static void stall_note_locked(struct batch *batch, const struct dl_op *op, uint3
  * stall does not count for it. */
 static void put_back_locked(struct batch *batch, size_t i, bool tried)
 {
-    batch->ops[i]->alone = batch->next[i] == DL_ACQUIRE_ASYNC_TALKS;
+    batch->ops[i]->acquire.alone = batch->next[i] == DL_ACQUIRE_ASYNC_TALKS;
     dl_run_queue_put_back_locked(batch->client->run_queue, &batch->ops[i]->base.run);
     if (tried)
         batch->ops[i]->base.run.ready_ns = dl_client_now(batch->client);
@@ -405,7 +405,7 @@ void dl_batch_run_locked(struct dlock_client *client, unsigned self, struct dl_r
     errors_reset(batch);
     if (batch->n == 1)
         alone_run_locked(batch);
-    else if (dl_op_is_acquire(batch->ops[0]->base.op))
+    else if (dl_op_is_acquire(batch->ops[0]))
         acquires_run_locked(batch);
     else
         unlocks_run_locked(batch);

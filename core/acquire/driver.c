@@ -66,7 +66,7 @@ static void news_take_locked(struct dlock_client *client, const struct dl_wait_a
         struct dl_run_node *node = dl_run_queue_numbered(client->run_queue, news->waiters[i]);
         struct dl_op *op = node == NULL ? NULL : dl_op_of(node);
 
-        if (op == NULL || !op->base.in_progress || !dl_op_is_acquire(op->base.op))
+        if (op == NULL || !op->base.in_progress || !dl_op_is_acquire(op))
             continue;
         op->acquire.news = true;
         dl_run_queue_wake_locked(client->run_queue, node, now_ns);
@@ -214,7 +214,7 @@ static enum dlock_status op_begin_locked(struct dl_op *op, enum dlock_op what, i
     enum dlock_status status;
 
     *ended = false;
-    if (!dl_op_is_acquire(what))
+    if (!dl_operation_acquires(what))
         return lock->phase != DL_PHASE_ACQUIRING
                    ? DLOCK_OK
                    : dl_error(err, DLOCK_ALREADY, "another thread is acquiring with this handle");
@@ -244,15 +244,15 @@ static enum dlock_status start_locked(struct dlock *lock, enum dlock_op what, in
     if (status != DLOCK_OK)
         return status;
     op = (struct dl_op *)(void *)lock->operation;
-    if (dl_op_is_acquire(what))
+    if (dl_operation_acquires(what))
         status = number_give_locked(op, err);
     if (status == DLOCK_OK)
         status = op_begin_locked(op, what, timeout_ms, &ended, err);
     if (status != DLOCK_OK)
         return status;
-    op->base.op = what;
+    op->base.op = (uint8_t)what;
     op->base.in_progress = true;
-    op->base.run.urgent = !dl_op_is_acquire(what);
+    op->base.run.urgent = !dl_operation_acquires(what);
     client->calls++;
     if (ended)
         dl_op_end_locked(op, DLOCK_OK, err);

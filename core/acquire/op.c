@@ -10,7 +10,7 @@
 
 void dl_op_perform_locked(struct dl_op *op)
 {
-    op->base.performing = !dl_op_is_acquire(op->base.op);
+    op->base.performing = !dl_op_is_acquire(op);
     op->base.performer = pthread_self();
 }
 
@@ -20,12 +20,10 @@ void dl_op_end_locked(struct dl_op *op, enum dlock_status status, const struct d
     struct dlock_client *client = lock->client;
 
     op->base.status = status;
-    op->base.fence =
-        dl_op_is_acquire(op->base.op) && status != DLOCK_OK ? 0 : atomic_load(&lock->fence);
     dl_operation_error_set(&op->base, status, err);
     op->base.performing = false;
     op->base.in_progress = false;
-    op->alone = false;
+    op->acquire.alone = false;
     dl_run_queue_end_locked(client->run_queue, &op->base.run);
     dl_events_push(&client->events, &op->base.done);
     client->calls--;
@@ -38,9 +36,9 @@ static void watching_set_locked(struct dl_op *op, bool watching)
 {
     struct dl_run_queue *queue = op->base.lock->client->run_queue;
 
-    if (op->watching == watching)
+    if (op->acquire.watching == watching)
         return;
-    op->watching = watching;
+    op->acquire.watching = watching;
     if (watching)
         queue->watching++;
     else
@@ -59,7 +57,7 @@ void dl_op_acquire_waits_locked(struct dl_op *op)
 {
     struct dlock_client *client = op->base.lock->client;
 
-    op->alone = false;
+    op->acquire.alone = false;
     watching_set_locked(op, op->acquire.waits == DL_ACQUIRE_ASYNC_WATCHES);
     dl_run_queue_wait_locked(client->run_queue, &op->base.run, op->acquire.until_ns,
                              dl_client_now(client));
@@ -74,7 +72,7 @@ static void acquire_run_locked(struct dl_op *op, bool stalled)
 
     (void)pthread_mutex_unlock(&client->mutex);
     dl_error_begin(&err);
-    if (op->alone) /* others that ended with it went first */
+    if (op->acquire.alone) /* others that ended with it went first */
         dl_acquire_steps_return_until(&op->acquire.a, dl_client_now(client) + DL_GRACE_NS);
     ended = dl_acquire_async_run(&op->acquire, stalled, &status, &err);
     (void)pthread_mutex_lock(&client->mutex);
@@ -118,7 +116,7 @@ static void call_run_locked(struct dl_op *op, bool stalled)
 void dl_op_run_locked(struct dl_op *op, bool stalled)
 {
     dl_op_perform_locked(op);
-    if (dl_op_is_acquire(op->base.op))
+    if (dl_op_is_acquire(op))
         acquire_run_locked(op, stalled);
     else
         call_run_locked(op, stalled);

@@ -13,8 +13,6 @@
 struct dl_op {
     struct dl_operation base;
     struct dl_acquire_async acquire;
-    bool watching; /* is counted in the run queue */
-    bool alone;    /* its next exchange is one that no batch has */
 };
 
 static inline struct dl_op *dl_op_of(struct dl_run_node *node)
@@ -22,9 +20,9 @@ static inline struct dl_op *dl_op_of(struct dl_run_node *node)
     return (struct dl_op *)(void *)((char *)node - offsetof(struct dl_op, base.run));
 }
 
-static inline bool dl_op_is_acquire(enum dlock_op op)
+static inline bool dl_op_is_acquire(const struct dl_op *op)
 {
-    return op == DLOCK_OP_LOCK || op == DLOCK_OP_RDLOCK;
+    return dl_operation_acquires(op->base.op);
 }
 
 /* A thread of the driver works on the operation. */

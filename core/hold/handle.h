@@ -56,20 +56,20 @@ struct dlock {
     struct dl_wait_list changed; /* of phase, renewer_busy, in_callback, and of *waiting */
     struct dl_waiting *waiting;  /* NULL: no call acquires the lock */
     enum dl_phase phase;
-    unsigned queued;   /* calls that wait for the end of another call */
-    unsigned ending;   /* the unlocks among them that end the claim */
-    unsigned depth;    /* recursive: acquisitions beyond the first */
-    bool renewer_busy; /* the renewer uses the claim */
-    bool in_callback;
-    bool canceled;       /* by dlock_cancel while no call acquired: the next one ends */
-    bool repeatable;     /* an unlock ended without an answer; it may be repeated */
-    bool may_be_kept;    /* one of these may have been executed, and have kept the name */
-    bool reported;       /* the loss of the present acquisition has been reported */
-    bool downgrading;    /* the store may not know yet that the claim is shared */
-    bool in_hold;        /* its class counts the handle as held */
-    bool is_holder;      /* its name counts the handle as a holder, */
-    bool is_reader;      /* and that as a reader */
-    bool must_give_back; /* the store may keep the lease after the loss */
+    unsigned queued;       /* calls that wait for the end of another call */
+    unsigned ending;       /* the unlocks among them that end the claim */
+    unsigned depth;        /* recursive: acquisitions beyond the first */
+    bool renewer_busy : 1; /* the renewer uses the claim */
+    bool in_callback : 1;
+    bool canceled : 1;       /* by dlock_cancel while no call acquired: the next one ends */
+    bool repeatable : 1;     /* an unlock ended without an answer; it may be repeated */
+    bool may_be_kept : 1;    /* one of these may have been executed, and have kept the name */
+    bool reported : 1;       /* the loss of the present acquisition has been reported */
+    bool downgrading : 1;    /* the store may not know yet that the claim is shared */
+    bool in_hold : 1;        /* its class counts the handle as held */
+    bool is_holder : 1;      /* its name counts the handle as a holder, */
+    bool is_reader : 1;      /* and that as a reader */
+    bool must_give_back : 1; /* the store may keep the lease after the loss */
     enum dlock_reason reason;
     int64_t since_ns;           /* of the acquisition, */
     int64_t keep_ms;            /* and for how long from then on its release keeps the name */

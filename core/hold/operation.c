@@ -49,7 +49,8 @@ struct dlock_notice dl_operation_notice_locked(struct dl_event_node *node, struc
         return notice;
     notice.op = operation->op;
     notice.status = operation->status;
-    notice.fence = operation->fence;
+    if (dl_operation_acquires(operation->op) && operation->status != DLOCK_OK)
+        notice.fence = 0;
     if (operation->error != NULL) {
         struct dlock_node_error *nodes = err->nodes;
 

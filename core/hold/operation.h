@@ -12,18 +12,23 @@
 #include "client/events.h"
 #include "hold/run_queue.h"
 
+/* A program has as many of these as it has handles: small members stand together. */
 struct dl_operation {
     struct dl_run_node run;
     struct dl_event_node done, doubt;
     struct dlock *lock;
     struct dlock_error *error; /* the text, if it is not that of the status; else NULL */
-    uint64_t fence;
-    enum dlock_op op;
-    enum dlock_status status; /* of the last operation, once it has ended */
-    pthread_t performer;      /* the thread that makes a blocking call for the operation, */
-    bool performing;          /* while it does */
+    pthread_t performer;       /* the thread that makes a blocking call for the operation, */
+    bool performing;           /* while it does */
     bool in_progress;
+    uint8_t op;               /* enum dlock_op */
+    enum dlock_status status; /* of the last operation, once it has ended */
 };
+
+static inline bool dl_operation_acquires(enum dlock_op op)
+{
+    return op == DLOCK_OP_LOCK || op == DLOCK_OP_RDLOCK;
+}
 
 /* operation may be NULL in each function. */
 

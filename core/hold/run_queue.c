@@ -40,20 +40,21 @@ void dl_run_queue_free(struct dl_run_queue *queue, bool threads)
 /* Room for one more number. */
 static bool numbers_grow(struct dl_run_queue *queue)
 {
-    size_t room = (size_t)queue->numbers + 1;
+    uint32_t room = queue->numbers_room + queue->numbers_room / 4 + 16;
     struct dl_run_node **numbered;
     uint32_t *free_numbers;
 
-    if ((room & (room - 1)) != 0) /* there is room up to the next power of two */
+    if (queue->numbers + 1 < queue->numbers_room)
         return true;
-    numbered = realloc(queue->numbered, 2 * room * sizeof(*numbered));
+    numbered = realloc(queue->numbered, room * sizeof(*numbered));
     if (numbered == NULL)
         return false;
     queue->numbered = numbered;
-    free_numbers = realloc(queue->free_numbers, 2 * room * sizeof(*free_numbers));
+    free_numbers = realloc(queue->free_numbers, room * sizeof(*free_numbers));
     if (free_numbers == NULL)
         return false;
     queue->free_numbers = free_numbers;
+    queue->numbers_room = room;
     return true;
 }
 

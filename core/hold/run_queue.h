@@ -46,6 +46,7 @@ struct dl_run_queue {
     struct dl_run_node **numbered; /* by number, from 1 on; NULL: the number is free */
     uint32_t *free_numbers;
     uint32_t numbers, numbers_free; /* that were given out once; of those, free now */
+    uint32_t numbers_room;          /* of both arrays */
     unsigned watching;              /* waiting nodes of which the store tells when they are ready */
     int64_t asked_ns;               /* when the store was asked for them last */
     int64_t blind_ns;               /* it is not asked before: it could not tell */

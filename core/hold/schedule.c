@@ -12,7 +12,7 @@ void dl_schedule_fini(struct dl_schedule *schedule)
 bool dl_schedule_reserve(struct dl_schedule *schedule)
 {
     if (schedule->reserved == schedule->room) {
-        size_t room = schedule->room == 0 ? 16 : schedule->room * 2;
+        size_t room = schedule->room + schedule->room / 4 + 16;
         struct dl_due **heap = realloc(schedule->heap, room * sizeof *heap);
 
         if (heap == NULL)

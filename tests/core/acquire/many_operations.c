@@ -26,7 +26,7 @@ enum {
     CANCELED = 1000,
     LONG_MS = 120000, /* until the next notice, on a busy machine */
     THREADS_MOST = 3, /* of the library: two of the driver, and the renewer */
-    BYTES_MOST = 1280 /* of a handle with its operation under way; 1,198 were measured */
+    BYTES_MOST = 1200 /* of a handle with its operation under way */
 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
