@@ -16,6 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The leader lets other threads run if more than these have a request on the connection, so that
+ * more leaves together. For fewer threads a yield takes longer than it saves. */
+#define MANY_ASKERS 16
+
 /* redis_exchange.state: what the owner of a request does. */
 enum { WAITS, SLEEPS, LEADS, DONE };
 
@@ -149,14 +153,19 @@ static enum stream_result receive_now(struct redis_pipeline *pipeline, struct st
     return result;
 }
 
-/* Lets other threads run, and sends their requests. False: nothing was sent. */
-static bool gather(struct redis_pipeline *pipeline)
+/* Sends the requests of other threads. Lets these run before if it yields, or if they are many.
+ * False: nothing was sent. */
+static bool gather(struct redis_pipeline *pipeline, bool yields)
 {
     size_t before = 0;
     bool gathered = false;
 
-    (void)sched_yield();
     (void)pthread_mutex_lock(&pipeline->mutex);
+    if (yields || pipeline->askers > MANY_ASKERS) {
+        (void)pthread_mutex_unlock(&pipeline->mutex);
+        (void)sched_yield();
+        (void)pthread_mutex_lock(&pipeline->mutex);
+    }
     before = pipeline->out_len;
     flush(pipeline);
     gathered = pipeline->out_len < before;
@@ -206,7 +215,7 @@ static enum stream_result receive(struct redis_pipeline *pipeline, struct stream
         if (left_ns <= 0)
             break;
         if (spins || busy)
-            busy = gather(pipeline);
+            busy = gather(pipeline, spins);
         else
             leader_sleep(pipeline, step->events, left_ns);
     }
@@ -317,7 +326,7 @@ static void lead(struct redis_pipeline *pipeline, const struct group *group, boo
     if (at_once && lead_once(pipeline, group, false))
         return;
     do
-        (void)gather(pipeline);
+        (void)gather(pipeline, false);
     while (!lead_once(pipeline, group, true));
 }
 
@@ -384,6 +393,7 @@ static void ask(struct redis_pipeline *pipeline, const struct group *group)
         struct redis_exchange *mine = &group->first[i];
 
         mine->next = NULL;
+        mine->ends_group = i + 1 == group->n;
         mine->skip = mine->before;
         mine->skip_max = 0;
         mine->begins = pipeline->asked;

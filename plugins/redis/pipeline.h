@@ -41,6 +41,7 @@ struct redis_exchange {
 
     struct redis_exchange *next;
     uint64_t begins;        /* the number of its first byte on the connection */
+    bool ends_group;        /* the last one of its thread */
     unsigned skip;          /* answers before its own, to requests that were given up */
     size_t skip_max;        /* bytes of the longest of these answers */
     _Atomic uint32_t state; /* see pipeline.c */
@@ -61,6 +62,7 @@ struct redis_pipeline {
     struct redis_connection connection;
     int wake_fd;                         /* eventfd: there is more to send than the leader knows */
     struct redis_exchange *first, *last; /* requests without an answer, in order */
+    unsigned askers;                     /* threads that have a request there */
     enum redis_leader leader;
     char *out; /* to be sent: the last out_len of the `asked` bytes */
     size_t out_len, out_size;

@@ -13,6 +13,7 @@ void redis_pipeline_list_add(struct redis_pipeline *pipeline, struct redis_excha
     else
         pipeline->first = exchange;
     pipeline->last = exchange;
+    pipeline->askers += exchange->ends_group;
 }
 
 struct redis_exchange *redis_pipeline_list_pop(struct redis_pipeline *pipeline)
@@ -22,6 +23,7 @@ struct redis_exchange *redis_pipeline_list_pop(struct redis_pipeline *pipeline)
     pipeline->first = exchange->next;
     if (pipeline->first == NULL)
         pipeline->last = NULL;
+    pipeline->askers -= exchange->ends_group;
     return exchange;
 }
 
@@ -54,6 +56,7 @@ static void list_cut(struct redis_pipeline *pipeline, struct redis_exchange *exc
         pipeline->first = exchange->next;
     if (pipeline->last == exchange)
         pipeline->last = before;
+    pipeline->askers -= exchange->ends_group;
 }
 
 /* Removes a request of which no byte was sent. */
