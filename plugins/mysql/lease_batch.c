@@ -78,6 +78,9 @@ static enum dlock_status batch_run(struct batch *batch, struct my_batch_item *co
                                    size_t n, const enum my_statement *which, size_t count,
                                    struct my_batch_answer *answer, struct dlock_error *err)
 {
+    answer->count = 0;
+    if (my_connection_now(batch->conn) >= batch->deadline_ns)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0, "no time left for a batch");
     batch->conn->deadline_ns = batch->deadline_ns;
     return my_batch_run(batch->conn, items, n, which, count, answer, err);
 }
@@ -93,11 +96,14 @@ static void all_fail(struct my_batch_item *const *items, size_t n,
                      const struct my_batch_answer *answer, enum dlock_status status,
                      const struct dlock_error *err)
 {
-    if (answer->count > 0 && status == DLOCK_UNAVAILABLE)
-        status = DLOCK_UNKNOWN;
-    for (size_t i = 0; i < n; i++)
-        item_done(items[i],
-                  dlock_fail(items[i]->op->err, MY_ORIGIN, status, err->code, "%s", err->message));
+    for (size_t i = 0; i < n; i++) {
+        const bool executed = answer->count > 0 || items[i]->repeated;
+
+        item_done(items[i], dlock_fail(items[i]->op->err, MY_ORIGIN,
+                                       executed && status == DLOCK_UNAVAILABLE ? DLOCK_UNKNOWN
+                                                                               : status,
+                                       err->code, "%s", err->message));
+    }
 }
 
 static bool all_alone(struct my_batch_item *const *items, size_t n)
@@ -224,6 +230,7 @@ static void item_settle(const struct batch *batch, struct my_batch_item *item, b
 {
     const bool is_row = batch->conn->config->strategy == MY_ROW;
 
+    item->repeated = item->is_ours;
     if (item->is_ours && exact)
         item_granted(item);
     else if (item->is_ours || (item->found && item->has_permits))
@@ -265,9 +272,13 @@ static bool try_open(struct batch *batch, struct my_batch_item **items, size_t n
             my_lease_tried(items[i]->op->req->attempt, items[i]->op->status);
         return true;
     }
-    if (status != DLOCK_OK)
-        return answer.count + first > 1 ? all_alone(items, n)
-                                        : alone_unless_halved(batch, items, n);
+    if (status != DLOCK_OK) {
+        const bool taken = answer.count + first > 1;
+
+        for (size_t i = 0; i < n; i++)
+            items[i]->repeated |= taken || status == DLOCK_UNKNOWN;
+        return taken ? all_alone(items, n) : alone_unless_halved(batch, items, n);
+    }
     for (size_t i = 1 - first; i + 1 < count; i++)
         exact = exact && answer.affected[i] == ours(items, n);
     for (size_t i = 0; i < n; i++)
@@ -285,6 +296,17 @@ static bool try_new(struct batch *batch, struct my_batch_item **items, size_t n)
     return try_open(batch, items, n, true);
 }
 
+/* The exchange of the batch may have taken the name, and the call after it did not get it. */
+static bool give_back(struct my_connection *conn, const struct dlock_batch_op *op)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    enum dlock_status status = DLOCK_UNKNOWN;
+
+    if (op->status != DLOCK_UNKNOWN && enter(conn, op->req, &ignored) == DLOCK_OK)
+        status = my_lease_unlock(conn, op->req, &ignored);
+    return status == DLOCK_OK || status == DLOCK_LOST;
+}
+
 static void try_alone(struct my_connection *conn, const struct my_batch_item *item)
 {
     struct dlock_batch_op *op = item->op;
@@ -292,6 +314,10 @@ static void try_alone(struct my_connection *conn, const struct my_batch_item *it
     op->status = enter(conn, op->req, op->err);
     if (op->status == DLOCK_OK)
         op->status = my_lease_try(conn, op->req, &op->grant, op->err);
+    if (op->status != DLOCK_OK && item->repeated && !give_back(conn, op)) {
+        op->status = DLOCK_UNKNOWN;
+        my_lease_tried(op->req->attempt, op->status);
+    }
 }
 
 static void try_room(struct my_connection *conn, struct dlock_batch_op *const *ops, size_t n)
@@ -386,7 +412,7 @@ static void unlock_alone(struct my_connection *conn, const struct my_batch_item 
     else if (slot->queue != NULL) /* [UNL-4] */
         my_queue_drop(slot->queue);
     slot->queue = NULL;
-    if (op->status == DLOCK_LOST && item->repeated)
+    if (op->status != DLOCK_OK && item->repeated)
         op->status = DLOCK_UNKNOWN;
 }
 

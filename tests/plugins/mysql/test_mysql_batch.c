@@ -238,6 +238,32 @@ static void BAT_1_C6_one_number_that_cannot_be_made(void)
     row_hold_end(thread, id);
 }
 
+/* The single call of that name uses up the time. The rows of the others are there, and may not be
+ * called "certainly not taken". */
+static void BAT_2_what_the_batch_took_is_not_UNAVAILABLE(void);
+DLT_IN(insert, BAT_2_what_the_batch_took_is_not_UNAVAILABLE)
+static void BAT_2_what_the_batch_took_is_not_UNAVAILABLE(void)
+{
+    char id[32];
+    pthread_t thread;
+
+    make(&many, &s, MANY, 100);
+    try_all(&many, &s);
+    unlock_all(&many, &s);
+    row_hold_table = "fences";
+    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread, "b3"));
+    make(&many, &s, MANY, 1);
+    due(&many, &s, 300);
+    (void)s.ops->trylock_batch(s.self, many.ops, many.n, &s.err);
+    row_hold_end(thread, id);
+    for (size_t i = 0; i < MANY; i++)
+        cr_assert(many.elements[i].status == DLOCK_OK || many.elements[i].status == DLOCK_UNKNOWN ||
+                      !held(many.names[i]),
+                  "%s is %s, and taken", many.names[i],
+                  dlock_status_name((int)many.elements[i].status));
+    cr_assert_eq(many.elements[MANY - 1].status, DLOCK_UNKNOWN, "the time was not used up");
+}
+
 LEASED(BAT_1_somebody_sits_on_the_row_of_one_name)
 {
     char id[32];
