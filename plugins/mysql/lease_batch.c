@@ -99,10 +99,10 @@ static void all_fail(struct my_batch_item *const *items, size_t n,
     for (size_t i = 0; i < n; i++) {
         const bool executed = answer->count > 0 || items[i]->repeated;
 
-        item_done(items[i], dlock_fail(items[i]->op->err, MY_ORIGIN,
-                                       executed && status == DLOCK_UNAVAILABLE ? DLOCK_UNKNOWN
-                                                                               : status,
-                                       err->code, "%s", err->message));
+        item_done(items[i],
+                  dlock_fail(items[i]->op->err, MY_ORIGIN,
+                             executed && status == DLOCK_UNAVAILABLE ? DLOCK_UNKNOWN : status,
+                             err->code, "%s", err->message));
     }
 }
 
