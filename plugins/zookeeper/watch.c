@@ -166,7 +166,8 @@ static bool is_interrupted(const struct watch *watch)
     return interrupted;
 }
 
-/* Until the predecessor changes. */
+/* Until the predecessor changes. Without a queue entry, until a permit may be free: callers that
+ * try make and delete nodes, which frees nothing, so the children are looked at anew. */
 static enum dlock_status await_change(struct watch *watch)
 {
     struct zk_slot *slot = watch->attempt.slot;
@@ -180,9 +181,10 @@ static enum dlock_status await_change(struct watch *watch)
         return status;
     status = zk_watcher_await(watch->attempt.session->link, slot->watcher, &slot->wait,
                               &slot->interrupted, watch->attempt.req->deadline_ns);
-    if (status == DLOCK_OK)
-        watcher_drop(watch);
-    return status;
+    if (status != DLOCK_OK)
+        return status;
+    watcher_drop(watch);
+    return slot->front && slot->node[0] == '\0' ? DLOCK_INTERNAL : DLOCK_OK;
 }
 
 static enum dlock_status watch_run(struct watch *watch)

@@ -410,6 +410,37 @@ Test(doubt, WAT_3_a_permit_of_another_limit_is_waited_for_in_silence)
     }
 }
 
+/* Another caller that tries makes a node and deletes it. */
+static void *another_try(void *arg)
+{
+    char path[256];
+
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    (void)snprintf(path, sizeof path, "%s",
+                   dlt_zk_ask(&server, "create -s %s/job/_c_%032d-l2-__WRIT__", base, 7));
+    (void)dlt_zk_ask(&server, "delete %s", path);
+    return arg;
+}
+
+/* Two such callers would wake each other without end. */
+Test(doubt, WAT_3_the_try_of_another_caller_ends_no_wait_without_an_entry)
+{
+    pthread_t thread;
+
+    open_all("quiet");
+    a.req.limit = b.req.limit = c.req.limit = 2;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(pthread_create(&thread, NULL, another_try, NULL), 0);
+    cr_assert_eq(dlt_watch(&t, &b, 2000), DLOCK_TIMEOUT, "%s", t.err.message);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_watch(&t, &b, 30000), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
+    close_all();
+}
+
 /* ---- parents ---- */
 
 Test(doubt, TRY_1_a_parent_that_vanishes_is_made_again)
