@@ -32,6 +32,7 @@ struct step {
     bool (*is_for)(const struct dlock_request *req);
     enum dlock_status (*read)(struct pg_connection *conn, const PGresult *result, int row,
                               struct dlock_batch_op *op);
+    bool bounded;  /* takes nothing after its patience */
     bool waits;    /* for rows */
     bool enqueues; /* makes queue entries */
 };
@@ -76,6 +77,8 @@ static bool part_params(struct part *part, const struct step *step, bool skips,
     for (int i = 0; i < step->column_count; i++)
         if (!pg_columns_add(&part->columns, &part->params, step->columns[i], part->reqs, part->n))
             return false;
+    if (step->bounded)
+        pg_params_number(&part->params, patience_ms);
     if (step->waits) {
         pg_params_number(&part->params, patience_ms / BEGINS_SHARE);
         pg_params_number(&part->params, skips);
@@ -177,7 +180,8 @@ static const struct step try_steps[] = {
      .column_count = 4,
      .index = 0,
      .is_for = is_free_lock,
-     .read = free_read},
+     .read = free_read,
+     .bounded = true},
     {PG_TAKES,
      {PG_COLUMN_NAME, PG_COLUMN_TOKEN, PG_COLUMN_TTL, PG_COLUMN_WHAT, PG_COLUMN_TEXT,
       PG_COLUMN_SHARED},

@@ -46,7 +46,11 @@
 #define TAKEN                                                                             \
     "token = n.token, fence = l.fence + 32, since = clock_timestamp(), label = n.label, " \
     "until = clock_timestamp() + n.ttl * interval '1 ms'"
-#define FREE "d.until <= clock_timestamp() AND d.readers_until = '-infinity'"
+/* Not after the client has left: now() is before the wait for a lock of the table, and
+ * statement_timestamp() is not. */
+#define FREE                                                         \
+    "d.until <= clock_timestamp() AND d.readers_until = '-infinity'" \
+    " AND clock_timestamp() < now() + $5 * interval '1 ms'"
 /* Once, when there is a row. */
 #define DURABLE                                                                             \
     "(SELECT CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')" \
@@ -61,7 +65,7 @@
     "WITH done AS MATERIALIZED (SELECT c.*, current_setting('synchronous_commit') AS sync" \
     " FROM (SELECT x.i, " call " AS f"                                                     \
     " FROM (SELECT * FROM unnest(" elements " ORDER BY u.name, u.i OFFSET 0) x"            \
-    " WHERE clock_timestamp() < statement_timestamp() + " begins_ms " * interval '1 ms'"   \
+    " WHERE clock_timestamp() < now() + " begins_ms " * interval '1 ms'"                   \
     " AND CASE WHEN " skips " <> 0 THEN EXISTS (SELECT FROM public.dlock_lease r"          \
     " WHERE r.name = x.name FOR UPDATE SKIP LOCKED) ELSE true END"                         \
     " OFFSET 0) c)"                                                                        \

@@ -32,8 +32,9 @@ enum pg_statement {
     PG_TELL,    /* the beginning of messages that are left out: sends what PG_PASS has kept, once,
                    if that is one line */
     /* Of many names, as columns: they wait for no row, and leave out what is not the usual case. */
-    PG_TAKE_FREE, /* names, tokens, ttls, labels: a row for each lock that was taken, of names that
-                     nobody holds or waits for: index from 1, fence */
+    PG_TAKE_FREE, /* names, tokens, ttls, labels, how long after the beginning one may be taken, in
+                     ms: a row for each lock that was taken, of names that nobody holds or waits
+                     for: index from 1, fence */
     PG_FREE_HELD, /* names, tokens: a row for each lock that was released, of names that nobody
                      waits for: index */
     /* Of many names, as columns, in the order of the names; each waits for its row. Then three

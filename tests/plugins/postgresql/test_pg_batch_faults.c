@@ -275,6 +275,60 @@ Test(batch_faults, BAT_2_the_answers_to_unlock_are_cut_off_anywhere)
     cut_each("ends", true);
 }
 
+static void all_idle_wait(void)
+{
+    for (int i = 0; i < 6000; i++) {
+        if (strcmp(dlt_postgres_ask(&server, "SELECT count(*) FROM pg_stat_activity"
+                                             " WHERE backend_type = 'client backend'"
+                                             " AND state = 'active' AND pid <> pg_backend_pid()"),
+                   "0") == 0)
+            return;
+        dlt_sleep_ms(5);
+    }
+    cr_assert(false, "a statement does not end");
+}
+
+/* A table that somebody locks, say for a change of its columns: the statements wait for it before
+ * they begin, and do so when their client has left. Prepared ones, and the first of a session. */
+static void left_in_a_table_lock(const char *table, enum dlock_mode mode, bool prepared)
+{
+    pthread_t sitter;
+
+    dlt_session_close(&far);
+    far.call_ms = 5000;
+    cr_assert_eq(dlt_session_open(&far), DLOCK_OK, "%s", far.err.message);
+    batch_begin(MANY);
+    for (size_t i = 0; i < MANY; i++)
+        batch.requests[i].req.mode = mode;
+    for (int round = 0; prepared && round < 2; round++) {
+        dlt_batch_try(&batch, by);
+        dlt_batch_is(&batch, 0, MANY, DLOCK_OK);
+        dlt_batch_unlock(&batch, by);
+        dlt_batch_is(&batch, 0, MANY, DLOCK_OK);
+    }
+    sitter = sit_table(table);
+    far.call_ms = 300;
+    dlt_batch_try(&batch, by);
+    sit_end(sitter, table);
+    all_idle_wait();
+    for (size_t i = 0; i < MANY; i++) {
+        cr_assert_neq(batch.elements[i].status, DLOCK_OK);
+        cr_assert(!is_held(i), "%s, mode %d, prepared %d", batch.names[i], (int)mode, prepared);
+    }
+}
+
+Test(batch_faults, BAT_2_a_batch_that_its_client_has_left_takes_nothing)
+{
+    open_all("late");
+    names_make(MANY);
+    client_init(&far, "late");
+    by = &far;
+    left_in_a_table_lock("late_lease", DLOCK_EXCLUSIVE, true);
+    left_in_a_table_lock("late_lease", DLOCK_EXCLUSIVE, false);
+    left_in_a_table_lock("late_lease", DLOCK_SHARED, true);
+    left_in_a_table_lock("late_lease", DLOCK_SHARED, false);
+}
+
 static void *kill_run(void *arg)
 {
     (void)arg;
