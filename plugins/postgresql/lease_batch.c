@@ -95,12 +95,12 @@ static void part_read(struct part *part, const struct step *step, struct pg_conn
                       const PGresult *result)
 {
     for (int row = 0; row < PQntuples(result); row++) {
-        const int64_t i = pg_query_number(result, row, step->index) - 1;
+        const int64_t index = pg_query_number(result, row, step->index);
 
-        if (i < 0 || i >= (int64_t)part->n)
+        if (index < 1 || index > (int64_t)part->n)
             continue;
-        part->ops[i]->status = step->read(conn, result, row, part->ops[i]);
-        *part->answered[i] = true;
+        part->ops[index - 1]->status = step->read(conn, result, row, part->ops[index - 1]);
+        *part->answered[index - 1] = true;
     }
 }
 
