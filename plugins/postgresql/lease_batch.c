@@ -20,7 +20,8 @@ struct batch {
     struct dlock_batch_op *const *ops;
     size_t n;
     bool answered[AT_ONCE];
-    int64_t deadline_ns; /* the last one */
+    bool locked[AT_ONCE]; /* was left out */
+    int64_t deadline_ns;  /* the last one */
 };
 
 /* A statement for some of the elements. */
@@ -144,8 +145,12 @@ static bool step_try(const struct step *step, bool skips, struct batch *batch)
 
 static void step_run(const struct step *step, struct batch *batch)
 {
-    if (step_try(step, false, batch) && step->waits)
-        (void)step_try(step, true, batch);
+    if (!step_try(step, false, batch) || !step->waits)
+        return;
+    (void)step_try(step, true, batch);
+    for (size_t i = 0; i < batch->n; i++)
+        if (step->is_for(batch->ops[i]->req))
+            batch->locked[i] = !batch->answered[i];
 }
 
 /* ---- trylock ---- */
@@ -272,15 +277,15 @@ static void unlock_alone(struct pg_session *session, struct dlock_batch_op *op)
 /* ---- the slots ---- */
 
 /* Each in an exchange of its own, while there is a connection and time. */
-static void rest_run(struct batch *batch,
-                     void (*alone)(struct pg_session *session, struct dlock_batch_op *op))
+static void rest_some(struct batch *batch, bool locked,
+                      void (*alone)(struct pg_session *session, struct dlock_batch_op *op))
 {
     struct pg_connection *conn = &batch->session->conn;
 
     for (size_t i = 0; i < batch->n; i++) {
         struct dlock_batch_op *op = batch->ops[i];
 
-        if (batch->answered[i])
+        if (batch->answered[i] || batch->locked[i] != locked)
             continue;
         if (pg_connection_now(conn) < op->req->deadline_ns)
             alone(batch->session, op);
@@ -289,6 +294,14 @@ static void rest_run(struct batch *batch,
                 dlock_fail(op->err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0,
                            "%s: the time was over before it could be sent", conn->config->endpoint);
     }
+}
+
+/* Those that are locked may take all of the time. */
+static void rest_run(struct batch *batch,
+                     void (*alone)(struct pg_session *session, struct dlock_batch_op *op))
+{
+    rest_some(batch, false, alone);
+    rest_some(batch, true, alone);
 }
 
 #define STEPS (sizeof try_steps / sizeof try_steps[0])

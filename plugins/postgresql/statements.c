@@ -61,15 +61,16 @@
  * transaction that waits for a row has locked names before it only. The commit waits for the disk
  * if one of the calls says so.
  */
-#define CALL_EACH(columns, elements, begins_ms, skips, call)                               \
-    "WITH done AS MATERIALIZED (SELECT c.*, current_setting('synchronous_commit') AS sync" \
-    " FROM (SELECT x.i, " call " AS f"                                                     \
-    " FROM (SELECT * FROM unnest(" elements " ORDER BY u.name, u.i OFFSET 0) x"            \
-    " WHERE clock_timestamp() < now() + " begins_ms " * interval '1 ms'"                   \
-    " AND CASE WHEN " skips " <> 0 THEN EXISTS (SELECT FROM public.dlock_lease r"          \
-    " WHERE r.name = x.name FOR UPDATE SKIP LOCKED) ELSE true END"                         \
-    " OFFSET 0) c)"                                                                        \
-    " SELECT " columns ", d.i, (SELECT set_config('synchronous_commit', CASE WHEN"         \
+#define CALL_EACH(columns, elements, begins_ms, skips, call)                                \
+    "WITH done AS MATERIALIZED (SELECT c.*, current_setting('synchronous_commit') AS sync"  \
+    " FROM (SELECT x.i, " call " AS f"                                                      \
+    " FROM (SELECT * FROM unnest(" elements " ORDER BY u.name, u.i OFFSET 0) x"             \
+    " WHERE clock_timestamp() < now() + " begins_ms " * interval '1 ms'"                    \
+    " AND CASE WHEN " skips " <> 0 THEN EXISTS (SELECT FROM public.dlock_lease r"           \
+    " WHERE r.name = x.name FOR UPDATE SKIP LOCKED)"                                        \
+    " OR NOT EXISTS (SELECT FROM public.dlock_lease r WHERE r.name = x.name) ELSE true END" \
+    " OFFSET 0) c)"                                                                         \
+    " SELECT " columns ", d.i, (SELECT set_config('synchronous_commit', CASE WHEN"          \
     " bool_or(e.sync <> 'off') THEN 'on' ELSE 'off' END, true) FROM done e) FROM done d"
 
 #define TAKE_EACH(what, call, permit)                                                           \

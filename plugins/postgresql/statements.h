@@ -38,8 +38,8 @@ enum pg_statement {
     PG_FREE_HELD, /* names, tokens: a row for each lock that was released, of names that nobody
                      waits for: index */
     /* Of many names, as columns, in the order of the names; each waits for its row. Then three
-       numbers: how long after the beginning an element may begin, in ms; 1: one whose row is new or
-       locked is left out; patience for a row. The answer has a row for each element that has begun.
+       numbers: how long after the beginning an element may begin, in ms; 1: one whose row is locked
+       is left out; patience for a row. The answer has a row for each element that has begun.
      */
     PG_TAKES,    /* names, tokens, ttls, enum pg_take, labels, shared, the three, ms that a queue
                     entry lasts, channel: the columns of PG_PERMIT, index */

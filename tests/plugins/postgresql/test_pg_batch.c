@@ -233,6 +233,48 @@ Test(batch, BAT_1_somebody_sits_on_a_row_that_is_waited_for)
     cr_assert(is_held(JOB));
 }
 
+/* Names without a row are not among those that are left for exchanges of their own. */
+Test(batch, BAT_1_somebody_sits_on_a_row_among_new_names)
+{
+    pthread_t sitter;
+    int64_t before = 0;
+
+    open_all("new");
+    names_make(MANY);
+    dlt_batch_init(&batch, by, 64, "x");
+    (void)snprintf(batch.names[JOB], sizeof batch.names[JOB], "job");
+    batch.requests[JOB].req.name_len = 3;
+    sitter = sit("new_lease");
+    before = ask_number("SELECT txid_current()");
+    dlt_batch_try(&batch, by);
+    dlt_batch_others_are(&batch, JOB, DLOCK_OK);
+    dlt_batch_is(&batch, JOB, JOB + 1, DLOCK_BUSY);
+    cr_assert_lt(ask_number("SELECT txid_current()"), before + 32);
+    sit_end(sitter, "new_lease");
+}
+
+/* Each of those that are locked waits for most of the time that is left. */
+Test(batch, BAT_1_those_that_are_locked_are_asked_for_last)
+{
+    pthread_t sitter;
+
+    open_all("last");
+    names_make(MANY);
+    for (size_t i = 0; i < MANY - 1; i++) {
+        (void)snprintf(batch.names[i], sizeof batch.names[i], "job");
+        batch.requests[i].req.name_len = 3;
+        batch.requests[i].req.mode = DLOCK_SHARED;
+    }
+    batch.requests[MANY - 1].req.limit = 2;
+    sitter = sit("last_lease");
+    by->call_ms = 3000;
+    dlt_batch_try(&batch, by);
+    for (size_t i = 0; i < MANY - 1; i++)
+        cr_assert_neq(batch.elements[i].status, DLOCK_OK);
+    dlt_batch_is(&batch, MANY - 1, MANY, DLOCK_OK);
+    sit_end(sitter, "last_lease");
+}
+
 static void refuse_job(const char *table, const char *when)
 {
     cr_assert_str_empty(
