@@ -295,9 +295,15 @@ mutant 40 "a batch gives back what others hold" "$mysql" \
 
 mutant 41 "a batch without an answer was not sent" "$mysql" \
     "test_mysql_batch_cut --filter 'row/BAT_2_without*'" \
-    plugins/mysql/lease_batch.c "    if (answer->count > 0 && status == DLOCK_UNAVAILABLE)
-        status = DLOCK_UNKNOWN;" "    if (answer->count == 0 && status == DLOCK_UNKNOWN)
-        status = DLOCK_UNAVAILABLE;"
+    plugins/mysql/lease_batch.c "    for (size_t i = 0; i < n; i++) {
+        const bool executed" "    if (answer->count == 0 && status == DLOCK_UNKNOWN)
+        status = DLOCK_UNAVAILABLE;
+    for (size_t i = 0; i < n; i++) {
+        const bool executed"
+
+mutant 46 "a name that a batch took is called certainly not taken" "$mysql" \
+    "test_mysql_batch --filter 'insert/BAT_2_what*'" \
+    plugins/mysql/lease_batch.c "items[i]->repeated |= taken ||" "items[i]->repeated |= false &&"
 
 mutant 42 "a batch takes what is reserved for a waiter" "$mysql" \
     "test_mysql_batch --filter 'row/BAT_1_a_name_that_is_reserved'" \
