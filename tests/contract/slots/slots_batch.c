@@ -102,7 +102,8 @@ static bool strike(struct dlt_subject *subject, bool unlocks, int64_t call_ms, c
 static void begin(struct dlt_subject *subject, struct dlt_run *run)
 {
     dlt_subject_begin(subject, run);
-    if (subject->far.plugin->ops.trylock_batch == NULL) {
+    if (subject->far.plugin->ops.trylock_batch == NULL ||
+        dlt_side_has(&subject->far, DLOCK_CAP_SESSION)) {
         dlt_subject_end(subject);
         dlt_skip("no trylock_batch");
     }
