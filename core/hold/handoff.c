@@ -26,7 +26,7 @@ bool dl_handoff_allowed(const struct dl_handoff_input *input)
 
 /* The handle that would get the lease: the first waiter, if it has no request in progress in the
  * store. */
-static struct dlock *receiver_of(const struct dlock *lock)
+static struct dlock *receiver_of(struct dlock *lock)
 {
     struct dl_local_waiter *waiter = lock->name->queue.first;
     struct dl_waiting *waiting;
@@ -37,31 +37,13 @@ static struct dlock *receiver_of(const struct dlock *lock)
     return waiting->ready && !waiting->handed && waiting->cancel == DLOCK_OK ? waiting->lock : NULL;
 }
 
-bool dl_handoff_withdraws_locked(const struct dlock *lock)
+/* Whether `to` may have the lease of lock. */
+static bool may_get_locked(struct dlock *lock, const struct dlock *to, int64_t now_ns)
 {
-    const struct dlock *to = receiver_of(lock);
-
-    return to != NULL && to->claim->enqueued;
-}
-
-static void claims_swap(struct dlock *from, struct dlock *to)
-{
-    struct dl_claim *claim = from->claim;
-
-    from->claim = to->claim;
-    to->claim = claim;
-    claim->handoffs++;
-    dl_handle_mark_claim(from);
-    dl_handle_mark_claim(to);
-}
-
-bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
-{
-    struct dlock *to = receiver_of(lock);
-    struct dl_claim *claim = lock->claim;
+    const struct dl_claim *claim = lock->claim;
     struct dl_handoff_input input;
 
-    if (to == NULL || lock->options->limit > 1 || to->options->limit > 1 || lock->keep_ms > 0 ||
+    if (lock->options->limit > 1 || to->options->limit > 1 || lock->keep_ms > 0 ||
         claim->req.data_len > 0 || to->options->data_len > 0)
         return false;
     if (lock->renewer_busy || claim->token_exported || claim->req.mode != DLOCK_EXCLUSIVE ||
@@ -83,7 +65,32 @@ bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
     input.left_ns = dl_lease_until_ns(&lock->lease) - input.now_ns;
     input.confirmed_ns =
         dl_lease_until_ns(&lock->lease) - dl_validity_until_ns(0, lock->renewal.lease_ms);
-    if (!dl_handoff_allowed(&input))
+    return dl_handoff_allowed(&input);
+}
+
+bool dl_handoff_withdraws_locked(struct dlock *lock, int64_t now_ns)
+{
+    const struct dlock *to = receiver_of(lock);
+
+    return to != NULL && to->claim->enqueued && may_get_locked(lock, to, now_ns);
+}
+
+static void claims_swap(struct dlock *from, struct dlock *to)
+{
+    struct dl_claim *claim = from->claim;
+
+    from->claim = to->claim;
+    to->claim = claim;
+    claim->handoffs++;
+    dl_handle_mark_claim(from);
+    dl_handle_mark_claim(to);
+}
+
+bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
+{
+    struct dlock *to = receiver_of(lock);
+
+    if (to == NULL || !may_get_locked(lock, to, now_ns))
         return false;
     to->waiting->handed = true;
     to->waiting->handed_until_ns = dl_lease_until_ns(&lock->lease);

@@ -161,9 +161,9 @@ bool dl_unlock_waits_locked(const struct dlock *lock)
     return phase_ends(lock) || lock->renewer_busy;
 }
 
-bool dl_unlock_withdraws_locked(const struct dlock *lock)
+bool dl_unlock_withdraws_locked(struct dlock *lock)
 {
-    return lock->must_give_back || dl_handoff_withdraws_locked(lock);
+    return lock->must_give_back || dl_handoff_withdraws_locked(lock, dl_client_now(lock->client));
 }
 
 void dl_unlock_begin_locked(struct dl_unlock *unlock, struct dlock *lock, bool whole,

@@ -46,7 +46,7 @@ bool dl_unlock_waits_locked(const struct dlock *lock);
 
 /* Whether the unlock may have an exchange of its own to make, besides a release: it gives back what
  * the store may keep after a loss, or withdraws a queue entry after a hand-off. */
-bool dl_unlock_withdraws_locked(const struct dlock *lock);
+bool dl_unlock_withdraws_locked(struct dlock *lock);
 
 void dl_unlock_begin_locked(struct dl_unlock *unlock, struct dlock *lock, bool whole,
                             int64_t until_ns, struct dlock_error *err);

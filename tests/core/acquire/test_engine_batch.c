@@ -302,6 +302,25 @@ Test(batch, C19_releases_do_not_wait_for_a_queue_entry)
     (void)dlt_do(&engine, DLT_FREE, next, 0);
 }
 
+/* Waiters that get no lease by a hand-off are no reason for exchanges of their own. */
+Test(batch, C19_releases_share_an_exchange_where_no_lease_is_handed_on)
+{
+    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 20000};
+    struct dlock *next = dlt_engine_lock(&engine, "a", &options); /* another ttl: no hand-off */
+
+    start_together(DLOCK_OP_LOCK, 1000);
+    all_are(DLOCK_OK);
+    cr_assert_eq(dlock_start(next, DLOCK_OP_LOCK, 60000, NULL), DLOCK_OK);
+    run(20); /* it waits in the store */
+    start_together(DLOCK_OP_UNLOCK, 0);
+    all_are(DLOCK_OK);
+    cr_assert_eq(calls(MEMORY_UNLOCK_BATCH), 1);
+    cr_assert_eq(calls(MEMORY_UNLOCK), 1, "the exchange of the batch is the only one");
+    run(1000);
+    cr_assert_eq(dlock_state(next), DLOCK_STATE_HELD);
+    (void)dlt_do(&engine, DLT_FREE, next, 0);
+}
+
 /* One bad answer closes the session, wherever it stands among answers that say nothing about it. */
 Test(batch, C9_the_worst_answer_of_a_batch_is_seen)
 {
