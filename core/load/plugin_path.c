@@ -165,12 +165,15 @@ unusable(struct dlock_error *err, const char *candidate, const char *format, ...
 }
 
 /* The owner of libdlock.so, or of the program that it is linked into, decides what this process
- * runs, and so may own plugins. */
+ * runs, and so may own plugins. A relative path may name another file since the program changed its
+ * directory: nobody is trusted for it. */
 static bool owner_trusted(uid_t owner)
 {
+    const char *file = own_file();
     struct stat own;
 
-    return owner == 0 || owner == geteuid() || (stat(own_file(), &own) == 0 && own.st_uid == owner);
+    return owner == 0 || owner == geteuid() ||
+           (file[0] == '/' && stat(file, &own) == 0 && own.st_uid == owner);
 }
 
 static enum dlock_status owner_check(const char *candidate, const char *noun, const struct stat *st,

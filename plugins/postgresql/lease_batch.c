@@ -105,7 +105,7 @@ static void part_read(struct part *part, const struct step *step, struct pg_conn
     }
 }
 
-/* Nobody knows what the statement has come to, and so not what each element has. */
+/* The outcome of the statement is that of each element. */
 static void part_fail(struct part *part, enum dlock_status status, const struct dlock_error *err)
 {
     for (size_t i = 0; i < part->n; i++) {
@@ -296,7 +296,7 @@ static void rest_some(struct batch *batch, bool locked,
     }
 }
 
-/* Those that are locked may take all of the time. */
+/* Names that another transaction has locked come last: they may use up the time. */
 static void rest_run(struct batch *batch,
                      void (*alone)(struct pg_session *session, struct dlock_batch_op *op))
 {
@@ -305,7 +305,8 @@ static void rest_run(struct batch *batch,
 }
 
 #define STEPS (sizeof try_steps / sizeof try_steps[0])
-_Static_assert(STEPS == sizeof unlock_steps / sizeof unlock_steps[0], "both have so many");
+_Static_assert(STEPS == sizeof unlock_steps / sizeof unlock_steps[0],
+               "the slots have as many steps");
 
 static void some_run(struct pg_session *session, struct dlock_batch_op *const *ops, size_t n,
                      const struct step steps[STEPS],

@@ -46,8 +46,8 @@
 #define TAKEN                                                                             \
     "token = n.token, fence = l.fence + 32, since = clock_timestamp(), label = n.label, " \
     "until = clock_timestamp() + n.ttl * interval '1 ms'"
-/* Not after the client has left: now() is before the wait for a lock of the table, and
- * statement_timestamp() is not. */
+/* The bound ends with the client's deadline: now() is the time before the wait for a lock of the
+ * table, statement_timestamp() the time after it. */
 #define FREE                                                         \
     "d.until <= clock_timestamp() AND d.readers_until = '-infinity'" \
     " AND clock_timestamp() < now() + $5 * interval '1 ms'"
@@ -57,9 +57,9 @@
     " THEN set_config('synchronous_commit', 'on', true) END)"
 
 /*
- * A call for each element. They are made in the order of the names, whoever makes them: a
- * transaction that waits for a row has locked names before it only. The commit waits for the disk
- * if one of the calls says so.
+ * A call for each element. All clients make the calls in the order of the names: a transaction that
+ * waits for a row has locked rows of smaller names only, so that two batches cannot wait for each
+ * other. The commit waits for the disk if one of the calls says so.
  */
 #define CALL_EACH(columns, elements, begins_ms, skips, call)                                \
     "WITH done AS MATERIALIZED (SELECT c.*, current_setting('synchronous_commit') AS sync"  \

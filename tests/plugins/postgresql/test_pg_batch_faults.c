@@ -6,6 +6,7 @@
  */
 #include "batch_fixture.h"
 #include "proxy_client.h"
+#include "server_log.h"
 
 #include <stdlib.h>
 
@@ -100,21 +101,6 @@ static void *client_run(void *arg)
     return NULL;
 }
 
-static size_t logged(const char *text)
-{
-    char path[128], line[4096];
-    FILE *file = NULL;
-    size_t count = 0;
-
-    (void)snprintf(path, sizeof path, "%s/log", server.directory);
-    file = fopen(path, "re");
-    cr_assert_not_null(file);
-    while (fgets(line, sizeof line, file) != NULL)
-        count += strstr(line, text) != NULL;
-    (void)fclose(file);
-    return count;
-}
-
 /* All rows are new at first. */
 Test(batch_faults, C1_BAT_4_clients_whose_batches_share_names_exclude_each_other_without_a_deadlock)
 {
@@ -138,7 +124,7 @@ Test(batch_faults, C1_BAT_4_clients_whose_batches_share_names_exclude_each_other
         dlt_session_close(&clients[i].session);
     }
     cr_assert_gt(granted, CLIENTS * ROUNDS);
-    cr_assert_eq(logged("deadlock detected"), 0);
+    cr_assert_eq(logged(&server, "deadlock detected"), 0);
 }
 
 /* ---- connections and servers that fail ---- */

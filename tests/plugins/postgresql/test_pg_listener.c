@@ -91,10 +91,10 @@ static void say(const char *text)
 
 Test(pg_listener, WAT_2_listens_from_the_first_watch_on)
 {
-    cr_assert_eq(logged("LISTEN"), 0);
+    cr_assert_eq(logged(&server, "LISTEN"), 0);
     expect(&two, &b);
     cr_assert(waiter_of(&b)->unheard);
-    cr_assert_eq(logged("LISTEN"), 0, "the request may be granted at once");
+    cr_assert_eq(logged(&server, "LISTEN"), 0, "the request may be granted at once");
     hear(&two, &b, 5000);
     cr_assert(waiter_of(&b)->recheck, "a grant may have come before");
     await_listening("1");
@@ -103,7 +103,7 @@ Test(pg_listener, WAT_2_listens_from_the_first_watch_on)
     hear(&two, &b, 5000);
     cr_assert_eq(waiter_of(&b)->fence, 32);
     cr_assert_eq(waiter_of(&b)->lease_ms, 1000);
-    cr_assert_eq(logged("idle_session_timeout = "), 1);
+    cr_assert_eq(logged(&server, "idle_session_timeout = "), 1);
 }
 
 Test(pg_listener, PROTOCOL_messages_that_mean_nothing)
@@ -270,7 +270,7 @@ Test(pg_listener, C13_no_connection_can_be_had)
     hear(&two, &b, 800);
     cr_assert_not(listener->listening);
     cr_assert_eq(two.host.logs, 1, "%s", two.host.logged);
-    cr_assert_eq(logged("too many connections"), 1, "a full server is left in peace");
+    cr_assert_eq(logged(&server, "too many connections"), 1, "a full server is left in peace");
     (void)dlt_postgres_ask(&server, "ALTER ROLE u CONNECTION LIMIT -1");
     dlt_host_advance(&two.host, 61000);
     hear(&two, &b, 5000);
@@ -319,19 +319,19 @@ Test(pg_listener, NOTIFY_goes_to_the_waiters_of_other_clients_alone)
     notify(&one, "SELECT 1 AS result, NULL::text AS wake");
     notify(&one, "SELECT 1 AS result");
     notify(&one, "SELECT 1 AS result, '' AS wake");
-    cr_assert_eq(logged("pg_notify("), 0);
+    cr_assert_eq(logged(&server, "pg_notify("), 0);
     (void)snprintf(rows, sizeof rows, "SELECT '%s " B_HEX " 32 1000' AS wake", listener->channel);
     notify(&also, rows);
     cr_assert_eq(waiter_of(&b)->fence, 32, "without the server");
-    cr_assert_eq(logged("pg_notify("), 0);
+    cr_assert_eq(logged(&server, "pg_notify("), 0);
     (void)snprintf(rows, sizeof rows,
                    "SELECT E'%s " C_HEX " 32 1000\\ndlock_x " C_HEX " 32 1000' AS wake UNION ALL "
                    "SELECT NULL UNION ALL SELECT E'dlock_y " C_HEX " 32 1\\n%s " B_HEX " 64 1'",
                    listener->channel, listener->channel);
     notify(&also, rows);
     cr_assert_eq(waiter_of(&b)->fence, 64);
-    cr_assert_eq(logged("pg_notify("), 1, "one statement for the others");
-    cr_assert_eq(logged("$1 = 'dlock_x " C_HEX " 32 1000"), 1, "nothing but the others");
+    cr_assert_eq(logged(&server, "pg_notify("), 1, "one statement for the others");
+    cr_assert_eq(logged(&server, "$1 = 'dlock_x " C_HEX " 32 1000"), 1, "nothing but the others");
     notify(&one, rows);
-    cr_assert_eq(logged("pg_notify("), 2);
+    cr_assert_eq(logged(&server, "pg_notify("), 2);
 }

@@ -56,14 +56,14 @@ static void hand_over(void)
 Test(pg_pass, NOTIFY_is_in_the_exchange_of_an_unlock_that_follows_one_that_passed)
 {
     hand_over();
-    cr_assert_eq(logged(APART), 1);
-    cr_assert_eq(logged(PASSING), 0);
+    cr_assert_eq(logged(&server, APART), 1);
+    cr_assert_eq(logged(&server, PASSING), 0);
     for (int i = 0; i < 3; i++)
         hand_over();
-    cr_assert_eq(logged(APART), 1);
-    cr_assert_eq(logged(PASSING), 3);
-    cr_assert_eq(logged(TOGETHER), 3);
-    cr_assert_eq(logged(SEVERAL), 0);
+    cr_assert_eq(logged(&server, APART), 1);
+    cr_assert_eq(logged(&server, PASSING), 3);
+    cr_assert_eq(logged(&server, TOGETHER), 3);
+    cr_assert_eq(logged(&server, SEVERAL), 0);
 }
 
 /* The first unlock for which nobody waits ends it: the next ones are one statement again. */
@@ -74,10 +74,10 @@ Test(pg_pass, NOTIFY_is_left_out_when_nobody_waits_any_more)
         cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
         cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK, "%s", one.err.message);
     }
-    cr_assert_eq(logged(PASSING), 1);
-    cr_assert_eq(logged(TOGETHER), 1);
+    cr_assert_eq(logged(&server, PASSING), 1);
+    cr_assert_eq(logged(&server, TOGETHER), 1);
     hand_over();
-    cr_assert_eq(logged(APART), 2);
+    cr_assert_eq(logged(&server, APART), 2);
 }
 
 static const char *heard(const char *sql)
@@ -111,8 +111,8 @@ Test(pg_pass, NOTIFY_is_not_for_a_waiter_of_this_client)
         cr_assert_eq(watch(&two, &b, 20000), DLOCK_OK, "%s", two.err.message);
         queue(&also, &c);
     }
-    cr_assert_eq(logged(PASSING), 4, "the sessions have passed the name on before");
-    cr_assert_eq(logged(TOGETHER), 4);
+    cr_assert_eq(logged(&server, PASSING), 4, "the sessions have passed the name on before");
+    cr_assert_eq(logged(&server, TOGETHER), 4);
     cr_assert_str_eq(heard("SELECT 1"), "nothing");
     (void)dlt_postgres_ask(&server, "NOTIFY %s, 'it'", text + strlen("LISTEN "));
     cr_assert_str_eq(heard("SELECT 1"), "it");
@@ -134,8 +134,8 @@ Test(pg_pass, WAT_1_readers_are_each_told)
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
     cr_assert_eq(watcher_join(&w), DLOCK_OK, "%s", two.err.message);
     cr_assert_eq(watcher_join(&v), DLOCK_OK, "%s", also.err.message);
-    cr_assert_eq(logged(PASSING), 1);
-    cr_assert_eq(logged(SEVERAL), 1);
+    cr_assert_eq(logged(&server, PASSING), 1);
+    cr_assert_eq(logged(&server, SEVERAL), 1);
 }
 
 Test(pg_pass, UNL_1_the_server_has_forgotten_the_statements)
@@ -168,7 +168,7 @@ Test(pg_pass, UNL_3_a_lease_that_is_not_there)
     hand_over();
     cr_assert(connection(&one)->passes);
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_LOST, "%s", one.err.message);
-    cr_assert_eq(logged(PASSING), 1);
+    cr_assert_eq(logged(&server, PASSING), 1);
     hand_over();
 }
 
@@ -199,11 +199,11 @@ Test(pg_pass, NOTIFY_is_not_repeated_by_an_unlock_that_fails)
     run_on(&also, "BEGIN");
     run_on(&also, "SELECT 1 FROM public.w_lease WHERE name = 'job' FOR UPDATE");
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_UNAVAILABLE, "%s", one.err.message);
-    cr_assert_eq(logged(TOGETHER), 2, "it ran in the same exchange");
+    cr_assert_eq(logged(&server, TOGETHER), 2, "it ran in the same exchange");
     cr_assert_str_eq(heard("SELECT 1"), "nothing");
     run_on(&also, "ROLLBACK");
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK, "%s", one.err.message);
-    cr_assert_eq(logged(TOGETHER), 3);
+    cr_assert_eq(logged(&server, TOGETHER), 3);
     cr_assert_str_neq(heard("SELECT 1"), "nothing");
     cr_assert_eq(watch(&two, &b, 20000), DLOCK_OK, "%s", two.err.message);
 }
@@ -243,6 +243,6 @@ Test(pg_pass, never_behind_a_pooler)
         dlt_session_close(&two);
         dlt_pgbouncer_stop(&bouncer);
     }
-    cr_assert_eq(logged("dlock.wake"), 0);
+    cr_assert_eq(logged(&server, "dlock.wake"), 0);
     open_at(server.address);
 }

@@ -63,7 +63,7 @@ Test(pg_pooler, a_server_without_a_pooler)
     cr_assert_eq(dlt_session_open(&one), DLOCK_OK, "%s", one.err.message);
     cr_assert_not(is_pooled());
     cr_assert_eq(found(), PG_POOLER_NONE);
-    cr_assert_eq(logged("LISTEN"), 0);
+    cr_assert_eq(logged(&server, "LISTEN"), 0);
 }
 
 Test(pg_pooler, a_pooler_of_sessions)
@@ -78,7 +78,7 @@ Test(pg_pooler, a_pooler_of_transactions_lends_one_session_to_both)
     pooled("transaction", NULL);
     cr_assert(is_pooled());
     cr_assert_eq(found(), PG_POOLER_TRANSACTION);
-    cr_assert_eq(logged("LISTEN"), 0, "no session of the pooler is left listening");
+    cr_assert_eq(logged(&server, "LISTEN"), 0, "no session of the pooler is left listening");
 }
 
 /* Opens a transaction, so that the pooler needs one session of the server more. */
@@ -111,7 +111,7 @@ Test(pg_pooler, a_pooler_of_transactions_with_many_sessions)
     }
     start_ns = dlt_host_now(&one.host);
     cr_assert_eq(found(), PG_POOLER_TRANSACTION);
-    cr_assert_gt(logged("LISTEN"), 0, "it was found in the other way");
+    cr_assert_gt(logged(&server, "LISTEN"), 0, "it was found in the other way");
     cr_assert_lt(ms_since(start_ns), 3000);
 }
 

@@ -47,12 +47,12 @@ static void pairs(int count)
 /* Executions of prepared statements. */
 static int prepared(void)
 {
-    return logged("execute dlock_");
+    return logged(&server, "execute dlock_");
 }
 
 static int unnamed(void)
 {
-    return logged("execute <unnamed>: SELECT (x.f).*");
+    return logged(&server, "execute <unnamed>: SELECT (x.f).*");
 }
 
 /* A program that locks once pays nothing for it. */
@@ -94,7 +94,7 @@ Test(pg_prepared, TRY_4_the_server_has_forgotten_them)
         pairs(1);
         cr_assert_eq(prepared(), before + 2, "prepared again");
     }
-    cr_assert_eq(logged("does not exist"), 2);
+    cr_assert_eq(logged(&server, "does not exist"), 2);
 }
 
 /* The name is the text's: what has it does the same. */
@@ -104,7 +104,7 @@ Test(pg_prepared, the_session_has_the_name_already)
     pairs(2);
     connection()->prepared = 0;
     pairs(1);
-    cr_assert_eq(logged("already exists"), 2);
+    cr_assert_eq(logged(&server, "already exists"), 2);
     cr_assert_eq(prepared(), 4);
 }
 

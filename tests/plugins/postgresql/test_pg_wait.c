@@ -63,7 +63,7 @@ Test(pg_wait, WAT_1_readers_are_granted_together_and_each_is_told)
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
     cr_assert_eq(watcher_join(&w), DLOCK_OK, "%s", two.err.message);
     cr_assert_eq(watcher_join(&v), DLOCK_OK, "%s", also.err.message);
-    cr_assert_eq(logged("SELECT pg_notify("), 1, "one message statement for both");
+    cr_assert_eq(logged(&server, "SELECT pg_notify("), 1, "one message statement for both");
 }
 
 Test(pg_wait, WAT_2_a_grant_that_came_before_the_client_listened)
@@ -168,7 +168,7 @@ Test(pg_wait, WAT_1_without_a_queue_entry_core_has_to_poll)
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&two, &b), DLOCK_BUSY);
     cr_assert_eq(watch(&two, &b, 5000), DLOCK_UNAVAILABLE);
-    cr_assert_eq(logged("LISTEN"), 0);
+    cr_assert_eq(logged(&server, "LISTEN"), 0);
 }
 
 /* One of the two reads for both: each of them is interrupted once, in either order. */
@@ -246,19 +246,19 @@ Test(pg_wait, NOTIFY_is_sent_only_for_a_waiter_of_another_client)
         cr_assert_eq(try_with(&two, &b, DLOCK_REQ_ENQUEUE), DLOCK_OK);
         cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
     }
-    cr_assert_eq(logged("pg_notify"), 0, "nobody waits");
-    cr_assert_eq(logged("LISTEN"), 0, "nobody waits");
+    cr_assert_eq(logged(&server, "pg_notify"), 0, "nobody waits");
+    cr_assert_eq(logged(&server, "LISTEN"), 0, "nobody waits");
     cr_assert_eq(dlt_try(&two, &b), DLOCK_OK);
     queue_up(&also, &c);
     cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
     cr_assert_eq(watch(&also, &c, 5000), DLOCK_OK, "%s", also.err.message);
-    cr_assert_eq(logged("pg_notify"), 0, "the waiter is of the same client");
+    cr_assert_eq(logged(&server, "pg_notify"), 0, "the waiter is of the same client");
     queue_up(&one, &a);
     cr_assert_eq(dlt_unlock(&also, &c), DLOCK_OK);
     cr_assert_eq(watch(&one, &a, 5000), DLOCK_OK, "%s", one.err.message);
-    cr_assert_eq(logged("pg_notify"), 1);
+    cr_assert_eq(logged(&server, "pg_notify"), 1);
     cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    cr_assert_eq(logged("pg_notify"), 1);
+    cr_assert_eq(logged(&server, "pg_notify"), 1);
 }
 
 /* The unlock is answered, and its message is not: the unlock stays OK, and the log says it once. */

@@ -8,6 +8,7 @@
 
 #include "postgres_server.h"
 #include "queue_calls.h"
+#include "server_log.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -133,22 +134,6 @@ static inline enum dlock_status watcher_join(struct watcher *w)
 {
     (void)pthread_join(w->thread, NULL);
     return w->status;
-}
-
-/* Lines of the server's log that have this text. The server starts with log_settings. */
-static inline int logged(const char *text)
-{
-    char path[128], line[4096];
-    FILE *file = NULL;
-    int count = 0;
-
-    (void)snprintf(path, sizeof path, "%s/log", server.directory);
-    file = fopen(path, "re");
-    cr_assert_not_null(file);
-    while (fgets(line, sizeof line, file) != NULL)
-        count += strstr(line, text) != NULL;
-    (void)fclose(file);
-    return count;
 }
 
 static const char *const log_settings[] = {"-c", "log_statement=all", "-c", "fsync=off", NULL};
