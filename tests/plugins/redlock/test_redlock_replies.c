@@ -54,9 +54,9 @@ static enum dlock_status open_nodes(const char *answer, bool named)
     }
     dlt_session_target(&session, dlock_plugin_redlock(), "redlock", "");
     session.hosts[0] = NULL;
-    session.call_ms = 1000;
+    session.call_ms = 10000;
     dlt_session_option(&session, "node", nodes);
-    dlt_session_option(&session, "node_timeout", "500");
+    dlt_session_option(&session, "node_timeout", "5000"); /* a script answers once */
     if (guard != NULL)
         dlt_session_option(&session, "restart_guard", guard);
     if (fences)
