@@ -17,9 +17,8 @@ static atomic_bool stop;
 struct client {
     pthread_t thread;
     struct dlt_session session;
-    struct batch batch;
+    struct dlt_batch batch;
     unsigned seed;
-    unsigned char number;
 };
 static struct client clients[CLIENTS];
 
@@ -27,21 +26,18 @@ static struct client clients[CLIENTS];
 static void client_make(struct client *client)
 {
     unsigned at = (unsigned)rand_r(&client->seed);
-    const unsigned step = (unsigned[]){1, 5, 7, 11, 23}[at % 5]; /* none divides NAMES */
+    const unsigned step = (unsigned[]){1, 5, 7, 11, 23}[at % 5]; /* prime to NAMES: no name twice */
 
-    make(&client->batch, &client->session, OF_ONE, 1);
+    dlt_batch_init(&client->batch, &client->session, OF_ONE, "n");
     for (size_t i = 0; i < OF_ONE; i++, at += step) {
-        struct dlock_request *req = &client->batch.requests[i].req;
-        const unsigned tag = (unsigned)rand_r(&client->seed);
+        char *name = client->batch.names[i];
 
-        (void)snprintf(client->batch.names[i], sizeof client->batch.names[i], "n%u", at % NAMES);
-        req->name_len = (uint32_t)strlen(client->batch.names[i]);
-        req->token[0] = client->number;
-        memcpy(req->token + 4, &tag, sizeof tag);
+        (void)snprintf(name, sizeof client->batch.names[i], "n%u", at % NAMES);
+        client->batch.requests[i].req.name_len = (uint32_t)strlen(name);
     }
 }
 
-static void client_hold(struct batch *batch, size_t i, int change)
+static void client_hold(struct dlt_batch *batch, size_t i, int change)
 {
     const unsigned long name = strtoul(batch->names[i] + 1, NULL, 10);
 
@@ -57,14 +53,14 @@ static void client_hold(struct batch *batch, size_t i, int change)
 /* Those that are not held have no part in the unlock. */
 static void client_unlock(struct client *client)
 {
-    struct batch *batch = &client->batch;
+    struct dlt_batch *batch = &client->batch;
     struct dlock_batch_op *held_ops[OF_ONE];
     bool has[OF_ONE];
     size_t n = 0;
 
     for (size_t i = 0; i < OF_ONE; i++)
         has[i] = batch->elements[i].status == DLOCK_OK;
-    due(batch, &client->session, 5000);
+    dlt_batch_due(batch, &client->session, CALL_MS);
     for (size_t i = 0; i < OF_ONE; i++)
         if (has[i])
             held_ops[n++] = batch->ops[i];
@@ -81,14 +77,11 @@ static void client_unlock(struct client *client)
 static void *client_run(void *arg)
 {
     struct client *client = arg;
-    struct batch *batch = &client->batch;
+    struct dlt_batch *batch = &client->batch;
 
     while (!atomic_load(&stop)) {
         client_make(client);
-        due(batch, &client->session, 5000);
-        if (client->session.ops->trylock_batch(client->session.self, batch->ops, OF_ONE,
-                                               &client->session.err) != DLOCK_OK)
-            atomic_fetch_add(&wrong, 1);
+        dlt_batch_try(batch, &client->session);
         for (size_t i = 0; i < OF_ONE; i++) {
             const enum dlock_status status = batch->elements[i].status;
 
@@ -97,6 +90,7 @@ static void *client_run(void *arg)
             if (status == DLOCK_OK)
                 client_hold(batch, i, 1);
         }
+        dlt_sleep_ms(1); /* for others to take the same name if they can */
         for (size_t i = 0; i < OF_ONE; i++)
             if (batch->elements[i].status == DLOCK_OK) {
                 atomic_fetch_add(&grants, 1);
@@ -113,10 +107,10 @@ LEASED(C1_C6_eight_clients_with_overlapping_batches_and_no_deadlock)
     for (size_t i = 0; i < CLIENTS; i++) {
         struct client *client = &clients[i];
 
-        client->number = (unsigned char)(i + 1);
         client->seed = (unsigned)i;
         cr_assert_eq(dlt_session_join(&client->session, &s), DLOCK_OK, "%s",
                      client->session.err.message);
+        client->session.call_ms = CALL_MS;
         cr_assert_eq(pthread_create(&client->thread, NULL, client_run, client), 0);
     }
     for (int i = 0; i < 600 && (i < 30 || atomic_load(&grants) < 500); i++)

@@ -15,88 +15,90 @@ static void session_replace(void)
 static void settle(void)
 {
     session_replace();
-    try_all(&many, &p);
-    each_is(&many, DLOCK_OK);
+    dlt_batch_try(&many, &p);
+    dlt_batch_is(&many, 0, many.n, DLOCK_OK);
     for (size_t i = 0; i < many.n; i++)
         cr_assert_gt(many.elements[i].grant.fence, 0);
-    unlock_all(&many, &p);
-    each_is(&many, DLOCK_OK);
+    dlt_batch_unlock(&many, &p);
+    dlt_batch_is(&many, 0, many.n, DLOCK_OK);
 }
 
 LEASED(BAT_2_without_an_answer_all_are_unknown)
 {
     warm_up(&p);
     tell("blackhole s2c");
-    make(&many, &p, MANY, 1);
-    due(&many, &p, 300);
-    cr_assert_eq(p.ops->trylock_batch(p.self, many.ops, MANY, &p.err), DLOCK_OK);
-    each_is(&many, DLOCK_UNKNOWN);
+    dlt_batch_init(&many, &p, MANY, "b");
+    p.call_ms = 300;
+    dlt_batch_try(&many, &p);
+    p.call_ms = CALL_MS;
+    dlt_batch_is(&many, 0, many.n, DLOCK_UNKNOWN);
     settle();
 }
 
-/* After each byte of the answers. What is certain is so, and nobody has heard of BUSY or LOST. */
+/* After so many bytes of the answers: true, unless there are fewer. What is certain is so, and
+ * nobody has heard of BUSY or LOST. */
 static bool cut_after(int bytes, bool unlocks)
 {
-    bool whole = true;
+    bool cut = false;
     char order[32];
 
-    make(&many, &p, MANY, 1);
+    dlt_batch_init(&many, &p, MANY, "b");
     if (unlocks)
-        try_all(&many, &p);
+        dlt_batch_try(&many, &p);
     (void)snprintf(order, sizeof order, "cut s2c %d rst", bytes);
     tell(order);
     if (unlocks)
-        unlock_all(&many, &p);
+        dlt_batch_unlock(&many, &p);
     else
-        try_all(&many, &p);
+        dlt_batch_try(&many, &p);
     for (size_t i = 0; i < MANY; i++) {
         const enum dlock_status status = many.elements[i].status;
 
         cr_assert(status == DLOCK_OK || status == DLOCK_UNKNOWN, "%d bytes: %zu: %s: %s", bytes, i,
                   dlock_status_name((int)status), many.errors[i].message);
-        whole = whole && status == DLOCK_OK;
+        cut = cut || status != DLOCK_OK;
         if (status == DLOCK_OK)
             cr_assert_eq(held(many.names[i]), !unlocks);
     }
     settle();
-    return whole;
+    return cut;
 }
 
 LEASED(BAT_2_an_answer_that_is_cut)
 {
+    enum { STEP = 61, MOST = 100 * STEP };
+
     warm_up(&p);
-    for (int unlocks = 0; unlocks < 2; unlocks++)
-        for (int bytes = 1; !cut_after(bytes, unlocks != 0); bytes += 61)
-            continue;
+    for (int unlocks = 0; unlocks < 2; unlocks++) {
+        int bytes = 1;
+
+        while (bytes < MOST && cut_after(bytes, unlocks != 0))
+            bytes += STEP;
+        cr_assert_gt(bytes, STEP, "no answer was cut");
+        cr_assert_lt(bytes, MOST, "each answer was cut");
+    }
 }
 
 /* BAT_2, C16: the server dies while it works on one of the names. */
-struct killed {
-    pthread_t thread;
-    enum dlock_status status;
-};
-
 static void *killed_try(void *arg)
 {
-    struct killed *killed = arg;
-
-    killed->status = p.ops->trylock_batch(p.self, many.ops, many.n, &p.err);
-    return NULL;
+    dlt_batch_try(&many, &p);
+    return arg;
 }
 
 static void kill_inside(const char *when, const char *table)
 {
-    struct killed killed;
+    pthread_t thread;
 
     trigger(when, table, "NEW", "DO SLEEP(60)");
-    make(&many, &p, MANY, 1);
-    due(&many, &p, 20000);
-    cr_assert_eq(pthread_create(&killed.thread, NULL, killed_try, &killed), 0);
+    dlt_batch_init(&many, &p, MANY, "b");
+    p.call_ms = 20000;
+    cr_assert_eq(pthread_create(&thread, NULL, killed_try, NULL), 0);
     (void)await_sleep();
     dlt_maria_kill(&server);
-    (void)pthread_join(killed.thread, NULL);
-    cr_assert_eq(killed.status, DLOCK_OK);
-    each_is(&many, DLOCK_UNKNOWN);
+    (void)pthread_join(thread, NULL);
+    p.call_ms = CALL_MS;
+    dlt_batch_is(&many, 0, many.n, DLOCK_UNKNOWN);
     cr_assert(dlt_maria_again(&server), "%s", server.why);
     cr_assert_str_eq(dlt_maria_ask(&server, "DROP TRIGGER t"), "");
     reopen(&u);
@@ -118,9 +120,9 @@ LEASED(BAT_2_C16_the_server_is_killed_inside_the_batch)
             cr_assert(held(many.names[i]));
         settle();
     }
-    make(&many, &p, MANY, 50);
-    try_all(&many, &p);
-    each_is(&many, DLOCK_OK);
+    dlt_batch_init(&many, &p, MANY, "b");
+    dlt_batch_try(&many, &p);
+    dlt_batch_is(&many, 0, many.n, DLOCK_OK);
     cr_assert_gt(many.elements[0].grant.fence, fence);
 }
 
@@ -130,11 +132,11 @@ LEASED(BAT_2_what_was_not_sent_is_unavailable)
     tell("accept refuse");
     tell("kill fin");
     dlt_sleep_ms(100);
-    make(&many, &p, MANY, 1);
-    due(&many, &p, 5000);
+    dlt_batch_init(&many, &p, MANY, "b");
+    dlt_batch_due(&many, &p, 5000);
     cr_assert_eq(p.ops->trylock_batch(p.self, many.ops, MANY, &p.err), DLOCK_UNAVAILABLE);
-    unlock_all(&many, &p);
-    each_is(&many, DLOCK_UNAVAILABLE);
+    dlt_batch_unlock(&many, &p);
+    dlt_batch_is(&many, 0, many.n, DLOCK_UNAVAILABLE);
     for (size_t i = 0; i < MANY; i++)
         cr_assert_neq(many.errors[i].message[0], '\0');
 }
