@@ -3,6 +3,7 @@
 
 #include "batch.h"
 #include "lease.h"
+#include "lib/batch_deadline.h"
 #include "permit.h"
 #include "queue.h"
 #include "setup.h"
@@ -15,16 +16,6 @@ struct batch {
     struct my_batch_item items[MY_BATCH_MOST];
     struct my_batch_item *open[MY_BATCH_MOST]; /* in the order of their names, which differ */
 };
-
-static int64_t last_deadline(struct dlock_batch_op *const *ops, size_t n)
-{
-    int64_t until_ns = ops[0]->req->deadline_ns;
-
-    for (size_t i = 1; i < n; i++)
-        if (ops[i]->req->deadline_ns > until_ns)
-            until_ns = ops[i]->req->deadline_ns;
-    return until_ns;
-}
 
 static void set_state(struct my_batch_item *const *items, size_t n, enum my_batch_state state)
 {
@@ -58,7 +49,7 @@ static void batch_begin(struct batch *batch, struct my_connection *conn,
                         struct dlock_batch_op *const *ops, size_t n,
                         bool (*joins)(const struct dlock_request *req))
 {
-    *batch = (struct batch){.conn = conn, .deadline_ns = last_deadline(ops, n), .n = n};
+    *batch = (struct batch){.conn = conn, .deadline_ns = dl_batch_deadline_last(ops, n), .n = n};
     for (size_t i = 0; i < n; i++) {
         struct my_batch_item *item = &batch->items[i];
 
@@ -91,18 +82,17 @@ static void item_done(struct my_batch_item *item, enum dlock_status status)
     item->state = MY_BATCH_DONE;
 }
 
-/* The connection was lost, which is what each has come to. */
+/* The connection was lost: sets the status of each item. */
 static void all_fail(struct my_batch_item *const *items, size_t n,
                      const struct my_batch_answer *answer, enum dlock_status status,
                      const struct dlock_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         const bool executed = answer->count > 0 || items[i]->repeated;
+        const bool stays = status == DLOCK_PROTOCOL || (status == DLOCK_UNAVAILABLE && !executed);
 
-        item_done(items[i],
-                  dlock_fail(items[i]->op->err, MY_ORIGIN,
-                             executed && status == DLOCK_UNAVAILABLE ? DLOCK_UNKNOWN : status,
-                             err->code, "%s", err->message));
+        item_done(items[i], dlock_fail(items[i]->op->err, MY_ORIGIN, stays ? status : DLOCK_UNKNOWN,
+                                       err->code, "%s", err->message));
     }
 }
 
@@ -341,7 +331,7 @@ static void try_room(struct my_connection *conn, struct dlock_batch_op *const *o
 enum dlock_status my_lease_batch_try(struct my_connection *conn, struct dlock_batch_op *const *ops,
                                      size_t n, struct dlock_error *err)
 {
-    enum dlock_status status = my_connection_enter(conn, last_deadline(ops, n), err);
+    enum dlock_status status = my_connection_enter(conn, dl_batch_deadline_last(ops, n), err);
 
     for (size_t done = 0; status == DLOCK_OK && done < n;) {
         const size_t room = my_batch_room(ops + done, n - done);
@@ -420,7 +410,7 @@ void my_lease_batch_unlock(struct my_connection *conn, struct dlock_batch_op *co
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
 
-    (void)my_connection_enter(conn, last_deadline(ops, n), &ignored);
+    (void)my_connection_enter(conn, dl_batch_deadline_last(ops, n), &ignored);
     for (size_t done = 0; done < n;) {
         const size_t room = my_batch_room(ops + done, n - done);
         struct batch batch;

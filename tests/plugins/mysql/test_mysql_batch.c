@@ -212,6 +212,24 @@ LEASED(BAT_1_one_bad_name_among_good_ones)
     dlt_batch_is(&many, 3, 4, DLOCK_OK);
 }
 
+/* An error that ends the connection (1153, as 2008 in the client) and that says CONFIG (or NOMEM)
+ * of a single statement: which statements of the exchange were executed is not known. */
+LEASED(BAT_2_an_error_that_ends_the_connection_is_UNKNOWN)
+{
+    warm_up(&s);
+    trigger("UPDATE", is_row() ? "names" : "fences", "NEW", REFUSE " SET MYSQL_ERRNO = 1153");
+    dlt_batch_init(&many, &s, MANY, "b");
+    dlt_batch_try(&many, &s);
+    dlt_batch_is(&many, 0, MANY, DLOCK_UNKNOWN);
+    cr_assert_eq(many.errors[0].code, 1153, "%s", many.errors[0].message);
+    for (size_t i = 0; i < MANY; i++)
+        cr_assert_eq(held(many.names[i]), !is_row());
+    cr_assert_str_eq(dlt_maria_ask(&server, "DROP TRIGGER t"), "");
+    reopen(&s);
+    dlt_batch_try(&many, &s);
+    dlt_batch_is(&many, 0, MANY, DLOCK_OK);
+}
+
 /* Between the row and its number: who has the row gets a number, or gives the row back. */
 static void BAT_1_C6_one_number_that_cannot_be_made(void);
 DLT_IN(insert, BAT_1_C6_one_number_that_cannot_be_made)
