@@ -166,6 +166,8 @@ bool store_failed(struct store *store)
 
 const char *store_failovers(const struct store *store, unsigned way, struct failovers *count)
 {
-    *count = store->failovers[way];
-    return is_cluster(store) ? store_cluster_way(way) : texts[way];
+    const char *name = is_cluster(store) ? store_cluster_way(way) : texts[way];
+
+    *count = name != NULL ? store->failovers[way] : (struct failovers){0};
+    return name;
 }
