@@ -47,7 +47,7 @@ static void handle_open(struct sim_process *process, size_t i)
         handle->renewed = false;
     }
     options.limit = sim_limit(handle);
-    sim_look_publish(handle, &options);
+    sim_inspect_publish(handle, &options);
     if (sim_chance(150000))
         options.ttl_ms = sim_between(100, sim_world.choice.ttl_ms);
     if (dlock_new(process->client, &name, 1, &options, &handle->lock, &err) != DLOCK_OK)

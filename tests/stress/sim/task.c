@@ -344,7 +344,7 @@ static void task(void *arg)
             meddle(process);
         if (!goes_on(process))
             break;
-        sim_look(handle);
+        sim_inspect_name(handle);
         if (!goes_on(process))
             break;
         if (!take(handle))

@@ -13,7 +13,7 @@
  *   tether.c    sessions of clients with the server, and what keeps them alive
  *   process.c   a process: its clock, its client, its death
  *   task.c      a thread of it that takes and gives back locks
- *   look.c      inspects names, in a thread or in the plugin
+ *   inspect.c   inspects names, in a thread or in the plugin
  *   call.c      the calls of a task, by one driver of the library or the other
  *   record.c    the history of it all
  *   nemesis.c   what goes wrong besides messages
@@ -389,14 +389,14 @@ enum dlock_status sim_slot_wait_any(void *self, uint32_t *waiters, size_t *count
                                     int64_t deadline_ns, struct dlock_error *err);
 void sim_slot_interrupt(void *self, const struct dlock_request *req);
 
-/* ---- look.c ---- */
+/* ---- inspect.c ---- */
 
 /* The names have data, and the store shows them. */
 bool sim_publishes(void);
 /* What the handle is to publish. */
-void sim_look_publish(struct sim_handle *handle, struct dlock_options *options);
+void sim_inspect_publish(struct sim_handle *handle, struct dlock_options *options);
 /* A task inspects a name now and then. */
-void sim_look(struct sim_handle *handle);
+void sim_inspect_name(struct sim_handle *handle);
 
 enum dlock_status sim_slot_inspect(void *self, const unsigned char *name, uint32_t name_len,
                                    int64_t deadline_ns, dlock_holder_fn *fn, void *arg,

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #define UNLOCKS_MOST 4
-#define LOOKS        10 /* one in so many turns begins with an inspect */
+#define INSPECTS     10 /* one in so many turns begins with an inspect */
 
 static void pause_us(int64_t us)
 {
@@ -293,8 +293,8 @@ void *actor_run(void *arg)
         struct grip *grip = &actor->grips[name];
 
         think(actor);
-        if (one_in(actor, LOOKS))
-            look_inspect(grip);
+        if (one_in(actor, INSPECTS))
+            inspect_name(grip);
         if (one_in(actor, 40))
             dlock_cancel(worker->actors[chance_below(&actor->chance, worker->order->threads)]
                              .grips[name]
@@ -313,7 +313,7 @@ static bool grip_init(struct grip *grip, struct actor *actor, uint32_t name)
     struct dlock_options options = {.struct_size = sizeof options, .user = grip};
     struct dlock_error err = DLOCK_ERROR_INIT;
     char text[32];
-    int length = look_name(text, name);
+    int length = name_text(text, name);
 
     grip->actor = actor;
     grip->record.name_id = name;
@@ -327,7 +327,7 @@ static bool grip_init(struct grip *grip, struct actor *actor, uint32_t name)
     options.ttl_ms = actor->place % 3 == 2 ? worker->order->ttl_ms / 2 : worker->order->ttl_ms;
     options.op_timeout_ms = worker->op_timeout_ms;
     options.limit = worker->order->limit;
-    look_publish(grip, &options);
+    inspect_publish(grip, &options);
     if (dlock_new(worker->client, text, (size_t)length, &options, &grip->lock, &err) == DLOCK_OK)
         return true;
     (void)fprintf(stderr, "dlock-torture: %s\n", err.message);

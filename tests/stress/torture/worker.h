@@ -74,11 +74,11 @@ bool actor_init(struct actor *actor, struct worker *worker, unsigned place);
 void actor_fini(struct actor *actor);
 void *actor_run(void *arg); /* the actor */
 
-/* look.c: the text of a name, of 32 bytes at most; its length. */
-int look_name(char *text, uint32_t name);
+/* inspect.c: the text of a name, of 32 bytes at most; its length. */
+int name_text(char *text, uint32_t name);
 /* What the handle is to publish; inspects its name, and notes what was shown. */
-void look_publish(struct grip *grip, struct dlock_options *options);
-void look_inspect(struct grip *grip);
+void inspect_publish(struct grip *grip, struct dlock_options *options);
+void inspect_name(struct grip *grip);
 
 /* The news of a loss; event->user is a grip. */
 void actor_lost(void *arg, const struct dlock_notice *event); /* the worker */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int look_name(char *text, uint32_t name)
+int name_text(char *text, uint32_t name)
 {
     return snprintf(text, 32, "torture-%u", name);
 }
@@ -12,7 +12,7 @@ int look_name(char *text, uint32_t name)
 /* Leases that are handed on have none. */
 #define PUBLISHES 4 /* one in so many threads */
 
-void look_publish(struct grip *grip, struct dlock_options *options)
+void inspect_publish(struct grip *grip, struct dlock_options *options)
 {
     const struct actor *actor = grip->actor;
     const struct worker *worker = actor->worker;
@@ -24,36 +24,36 @@ void look_publish(struct grip *grip, struct dlock_options *options)
     options->data_len = sizeof grip->data;
 }
 
-struct looking {
+struct inspecting {
     const struct grip *grip;
     int64_t began_ns;
 };
 
 static bool shown(void *arg, const struct dlock_holder *holder)
 {
-    const struct looking *looking = arg;
+    const struct inspecting *inspecting = arg;
     struct dlt_record record = {
         .event = DLT_SEEN,
-        .name_id = looking->grip->record.name_id,
+        .name_id = inspecting->grip->record.name_id,
         .mode = (uint8_t)holder->mode,
         .fence = holder->fence,
-        .until_ns = looking->began_ns,
+        .until_ns = inspecting->began_ns,
         .data = holder->data_len == 0 ? 0 : UINT64_MAX, /* not as anybody put it */
     };
 
     if (holder->data_len == sizeof record.data)
         memcpy(&record.data, holder->data, sizeof record.data);
-    dlt_log_write(looking->grip->actor->worker->log, &record);
+    dlt_log_write(inspecting->grip->actor->worker->log, &record);
     return false;
 }
 
-void look_inspect(struct grip *grip)
+void inspect_name(struct grip *grip)
 {
     const struct worker *worker = grip->actor->worker;
-    struct looking looking = {.grip = grip, .began_ns = dlt_log_now_ns()};
+    struct inspecting inspecting = {.grip = grip, .began_ns = dlt_log_now_ns()};
     char name[32];
-    int length = look_name(name, grip->record.name_id);
+    int length = name_text(name, grip->record.name_id);
 
     if ((worker->caps & DLOCK_CAP_DATA) != 0)
-        (void)dlock_client_inspect(worker->client, name, (size_t)length, shown, &looking, NULL);
+        (void)dlock_client_inspect(worker->client, name, (size_t)length, shown, &inspecting, NULL);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Does each holder have its own data, whoever inspects, and whenever (C24)? */
+/* Does each inspect, at any time, show each holder with its own data (C24)? */
 #include "world.h"
 
 #include <string.h>
 
-#define LOOKS     250000 /* of a million times that a task thinks */
+#define INSPECTS  250000 /* of a million times that a task thinks */
 #define PUBLISHES 700000 /* of a million handles */
 
 bool sim_publishes(void)
@@ -12,7 +12,7 @@ bool sim_publishes(void)
     return sim_world.profile->publishes && sim_world.choice.kind != SIM_SESSION;
 }
 
-void sim_look_publish(struct sim_handle *handle, struct dlock_options *options)
+void sim_inspect_publish(struct sim_handle *handle, struct dlock_options *options)
 {
     const struct sim_process *process = handle->process;
 
@@ -25,7 +25,7 @@ void sim_look_publish(struct sim_handle *handle, struct dlock_options *options)
 
 /* ---- the thread ---- */
 
-struct looking {
+struct inspecting {
     struct sim_handle *handle;
     uint32_t name;
     int64_t began_ns;
@@ -33,8 +33,8 @@ struct looking {
 
 static bool shown(void *arg, const struct dlock_holder *holder)
 {
-    const struct looking *looking = arg;
-    struct dlt_record *record = sim_record(looking->handle, DLT_SEEN);
+    const struct inspecting *inspecting = arg;
+    struct dlt_record *record = sim_record(inspecting->handle, DLT_SEEN);
     uint32_t data = 0;
 
     if (record == NULL)
@@ -42,25 +42,25 @@ static bool shown(void *arg, const struct dlock_holder *holder)
     if (holder->data_len == sizeof data)
         memcpy(&data, holder->data, sizeof data);
     record->attempt_id = 0;
-    record->name_id = looking->name;
+    record->name_id = inspecting->name;
     record->mode = (uint8_t)holder->mode;
     record->fence = holder->fence;
     record->data = holder->data_len == 0 || data != 0 ? data : UINT64_MAX; /* not as it was put */
-    record->until_ns = looking->began_ns;
+    record->until_ns = inspecting->began_ns;
     return false;
 }
 
-void sim_look(struct sim_handle *handle)
+void sim_inspect_name(struct sim_handle *handle)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct looking looking = {.handle = handle, .began_ns = sim_now()};
+    struct inspecting inspecting = {.handle = handle, .began_ns = sim_now()};
     char name;
 
-    if (!sim_publishes() || !sim_chance(LOOKS))
+    if (!sim_publishes() || !sim_chance(INSPECTS))
         return;
-    looking.name = (uint32_t)sim_below(sim_world.choice.names);
-    name = (char)('a' + (int)looking.name);
-    (void)dlock_client_inspect(handle->process->client, &name, 1, shown, &looking, &err);
+    inspecting.name = (uint32_t)sim_below(sim_world.choice.names);
+    name = (char)('a' + (int)inspecting.name);
+    (void)dlock_client_inspect(handle->process->client, &name, 1, shown, &inspecting, &err);
 }
 
 /* ---- the plugin ---- */
