@@ -10,10 +10,10 @@
 
 #define AT_ONCE 64
 
-/* A transaction for each key, so that a key that has gone meanwhile is not in the way of others:
- * a key is deleted if it is the one that was read, and, if an owner is named, if that one has not
- * released it and kept the name. A cluster without space refuses transactions. Nobody can put a key
- * then, and the keys are read again and deleted without conditions. */
+/* Each key has a transaction of its own. The transaction deletes the key if its create revision is
+ * the one that was read. If an owner is named, the name must not be kept. A cluster without space
+ * refuses transactions. Nobody can put a key then, and the keys are read again and deleted without
+ * conditions. */
 struct breaking {
     struct etcd_session *session;
     struct etcd_keys keys; /* of the name */
@@ -153,7 +153,7 @@ enum dlock_status etcd_break(struct etcd_session *session, const unsigned char *
     breaking->err = err;
     etcd_keys_make(&breaking->keys, &session->config, name, name_len, NULL);
     status = run(breaking);
-    breaking->no_space = status == DLOCK_UNKNOWN && err->code == ETCD_NO_SPACE;
+    breaking->no_space = status == DLOCK_UNKNOWN && etcd_errmap_no_space(err);
     if (breaking->no_space)
         status = run(breaking);
     ended = breaking->ended;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define NO_SPACE "database space exceeded"
+
 /* The numbers of gRPC that etcd uses. */
 enum {
     GRPC_OK = 0,
@@ -117,7 +119,12 @@ const char *etcd_errmap_hint(const struct etcd_call *call)
         return " (want a login, as in etcd://user@host with pass_file=)";
     if (call->grpc_status == GRPC_PERMISSION_DENIED)
         return " (the user needs rights to read and write the keys of the lock)";
-    if (strstr(call->text, "database space exceeded") != NULL)
+    if (strstr(call->text, NO_SPACE) != NULL)
         return " (compact and defragment it, and disarm the alarm)";
     return "";
+}
+
+bool etcd_errmap_no_space(const struct dlock_error *err)
+{
+    return err->code == GRPC_RESOURCE_EXHAUSTED && strstr(err->message, NO_SPACE) != NULL;
 }

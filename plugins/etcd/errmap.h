@@ -5,9 +5,8 @@
 
 #include "channel.h"
 
-/* The status of gRPC (dlock_error.code) of a request that the cluster has no space for. Versions
- * without the repair of etcd's issue 13429 refuse every transaction then, also one that only reads
- * or deletes, and execute other requests that only read or delete. */
+/* The status of gRPC (dlock_error.code) of a request that the cluster has no space for; and of
+ * others, as when a proxy limits their rate. */
 #define ETCD_NO_SPACE 8
 
 struct etcd_verdict {
@@ -21,5 +20,9 @@ struct etcd_verdict {
 struct etcd_verdict etcd_errmap_judge(const struct etcd_call *call);
 /* What the reader of the error can do, to be put behind it; "": nothing is known. */
 const char *etcd_errmap_hint(const struct etcd_call *call);
+/* err, of an exchange: the cluster has no space. Versions without the repair of etcd's issue 13429
+ * refuse every transaction then, also one that only reads or deletes, and execute other requests
+ * that only read or delete. */
+bool etcd_errmap_no_space(const struct dlock_error *err);
 
 #endif

@@ -69,7 +69,7 @@ static enum dlock_status least_find(struct etcd_session *session, int64_t deadli
     if (status == DLOCK_OK) {
         etcd_stock_set_least(&session->stock, lease->ttl_ms);
         etcd_stock_put(&session->stock, lease);
-    } else if (status == DLOCK_UNAVAILABLE && err->code == ETCD_NO_SPACE) {
+    } else if (status == DLOCK_UNAVAILABLE && etcd_errmap_no_space(err)) {
         etcd_stock_set_least(&session->stock, ASSUMED_LEAST_MS);
         err->code = 0;
         err->message[0] = '\0';

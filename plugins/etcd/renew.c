@@ -268,7 +268,7 @@ static void batch_judge(struct batch *batch)
 static void batch_run(struct batch *batch)
 {
     batch->one_txn = batch->n > FEW;
-    if (fly(batch) != DLOCK_OK && batch->one_txn && batch->err->code == ETCD_NO_SPACE) {
+    if (fly(batch) != DLOCK_OK && batch->one_txn && etcd_errmap_no_space(batch->err)) {
         requests_free(batch);
         batch->one_txn = false;
         (void)fly(batch);

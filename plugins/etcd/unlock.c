@@ -40,14 +40,14 @@ static bool is_kept(const Pb__KeyValue *kv)
 
 /* The lease is unused if the deleted key had it. Somebody who adopted the lock may have deleted the
  * key, or given it another lease, and may use this one for another key. */
-static enum dlock_status note_deleted(struct deletion *deletion, const Pb__DeleteResponse *answer)
+static void note_deleted(struct deletion *deletion, const Pb__DeleteResponse *answer)
 {
     const struct etcd_lease *lease = deletion->lease;
 
-    deletion->deleted = answer->deleted > 0;
+    deletion->deleted =
+        answer->deleted > 0 && !(answer->n_prev_kvs == 1 && is_kept(answer->prev_kvs[0]));
     deletion->unused =
         lease != NULL && answer->n_prev_kvs == 1 && answer->prev_kvs[0]->lease == lease->id;
-    return DLOCK_OK;
 }
 
 static enum dlock_status nonsense(struct deletion *deletion)
@@ -64,8 +64,10 @@ static enum dlock_status judge(struct deletion *deletion, const Pb__TxnResponse 
     const Pb__RangeResponse *present = etcd_txn_range_answer(answer, 0);
     const Pb__KeyValue *kv = NULL;
 
-    if (answer->succeeded && gone != NULL)
-        return note_deleted(deletion, gone);
+    if (answer->succeeded && gone != NULL) {
+        note_deleted(deletion, gone);
+        return DLOCK_OK;
+    }
     if (answer->succeeded || present == NULL)
         return nonsense(deletion);
     kv = etcd_queue_find(present, &deletion->keys);
@@ -139,8 +141,7 @@ static enum dlock_status delete_without_space(struct deletion *deletion)
     status = etcd_send(deletion->session, &rpc, &request.base, true, deletion->req->deadline_ns,
                        deletion->err);
     if (status == DLOCK_OK)
-        status = note_deleted(deletion,
-                              (const Pb__DeleteResponse *)(const void *)etcd_rpc_answer(&rpc, 0));
+        note_deleted(deletion, (const Pb__DeleteResponse *)(const void *)etcd_rpc_answer(&rpc, 0));
     etcd_rpc_fini(&rpc);
     return status;
 }
@@ -154,7 +155,7 @@ static enum dlock_status run(struct deletion *deletion)
 
     for (int i = 0; i < TRIES && status == DLOCK_OK && again; i++)
         status = delete_once(deletion, &again);
-    if (status == DLOCK_UNKNOWN && deletion->err->code == ETCD_NO_SPACE)
+    if (status == DLOCK_UNKNOWN && etcd_errmap_no_space(deletion->err))
         status = delete_without_space(deletion);
     else if (status == DLOCK_OK && again)
         status = dlock_fail(deletion->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,

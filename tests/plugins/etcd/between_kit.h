@@ -6,7 +6,6 @@
 #ifndef DLT_BETWEEN_KIT_H
 #define DLT_BETWEEN_KIT_H
 
-#include "errmap.h"
 #include "exchange.h"
 #include "name_kit.h"
 
@@ -22,16 +21,20 @@ enum dlock_status __wrap_etcd_exchange(struct etcd_endpoints *endpoints,
                                        int64_t deadline_ns, enum dlock_status *statuses,
                                        struct dlock_error *err);
 
+#define RESOURCE_EXHAUSTED 8
+/* Of versions of etcd without the repair of its issue 13429, for every transaction. */
+#define NO_SPACE "etcdserver: mvcc: database space exceeded"
+
 /* What is done with an exchange. */
 static struct {
     int left;        /* exchanges before it; less than 0: nothing is done */
     const char *ask; /* of etcdctl, before it */
     void (*act)(void);
-    void (*each)(void); /* before this one and all others */
-    bool down;          /* it is not sent */
-    bool silent;        /* its answer is lost */
-    bool cut;           /* the keys of its first answer lose all but a byte */
-    bool no_space;      /* this one and all others are refused, if they have a transaction */
+    void (*each)(void);  /* before this one and all others */
+    bool down;           /* it is not sent */
+    bool silent;         /* its answer is lost */
+    bool cut;            /* the keys of its first answer lose all but a byte */
+    const char *refusal; /* of this one and all others that have a transaction; NULL: none */
 } plan = {.left = -1};
 
 static int exchanges, keep_alives;
@@ -51,10 +54,9 @@ static enum dlock_status failed(enum dlock_status status, size_t n, enum dlock_s
     return dlock_fail(err, "etcd", status, 0, "as the test wants it");
 }
 
-/* As versions of etcd do that have not the repair of its issue 13429. */
 static bool is_refused(struct etcd_rpc *const *rpcs, size_t n)
 {
-    for (size_t i = 0; i < n && plan.no_space; i++)
+    for (size_t i = 0; i < n && plan.refusal != NULL; i++)
         if (rpcs[i]->method == ETCD_TXN)
             return true;
     return false;
@@ -90,9 +92,8 @@ enum dlock_status __wrap_etcd_exchange(struct etcd_endpoints *endpoints,
     if (now && plan.down)
         return failed(DLOCK_UNAVAILABLE, n, statuses, err);
     if (is_refused(rpcs, n)) {
-        status = failed(DLOCK_UNKNOWN, n, statuses, err);
-        err->code = ETCD_NO_SPACE;
-        return status;
+        (void)failed(DLOCK_UNKNOWN, n, statuses, err);
+        return dlock_fail(err, "etcd", DLOCK_UNKNOWN, RESOURCE_EXHAUSTED, "%s", plan.refusal);
     }
     status = __real_etcd_exchange(endpoints, rpcs, n, writes, deadline_ns, statuses, err);
     if (now && plan.silent)

@@ -91,7 +91,10 @@ Test(between, KEP_1_a_release_that_kept_and_was_not_told)
 /* The lease that is lost is that of the kept name: the claim is there. */
 static void keep_lease_ends(void)
 {
-    (void)dlt_etcd_ask(&server, "lease revoke %llx", (unsigned long long)granted_lease);
+    const char *said =
+        dlt_etcd_ask(&server, "lease revoke %llx", (unsigned long long)granted_lease);
+
+    cr_assert_not_null(strstr(said, "revoked"), "%s", said);
 }
 
 Test(between, UNL_1_a_release_whose_new_lease_ends_before_the_key_has_it)
@@ -167,7 +170,8 @@ Test(between, UNL_1_a_name_that_is_kept_after_the_question)
 /* Somebody is always quicker. */
 static void another_puts(void)
 {
-    (void)dlt_etcd_ask(&server, "put --ignore-value --ignore-lease 'late/job/" KEY_OF_A "'");
+    (void)dlt_etcd_ask(&server, "put --ignore-value --ignore-lease '%s/job/" KEY_OF_A "'",
+                       path + 1);
 }
 
 Test(between, C21_a_caller_that_is_always_too_late_gets_its_permit_from_the_queue)
@@ -177,6 +181,7 @@ Test(between, C21_a_caller_that_is_always_too_late_gets_its_permit_from_the_queu
     plan.each = another_puts;
     cr_assert_eq(try_with(&t, &b, DLOCK_REQ_ENQUEUE), DLOCK_OK, "%s", t.err.message);
     cr_assert_eq(t.grant.permit, 1);
+    cr_assert_geq(exchanges, 5, "%d exchanges", exchanges);
     cr_assert_leq(exchanges, 9, "%d exchanges", exchanges);
     plan.each = NULL;
     cr_assert_eq(keys_count("job/"), 2);
@@ -195,7 +200,7 @@ static void open_full(const char *test, bool kept)
     if (kept)
         heir_keeps();
     at(-1);
-    plan.no_space = true;
+    plan.refusal = NO_SPACE;
 }
 
 Test(between, UNL_1_an_unlock_in_a_cluster_without_space)
@@ -204,7 +209,7 @@ Test(between, UNL_1_an_unlock_in_a_cluster_without_space)
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
     cr_assert_eq(dlt_dequeue(&s, &a), DLOCK_OK, "%s", s.err.message);
-    plan.no_space = false;
+    plan.refusal = NULL;
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
     close_all();
 }
@@ -228,6 +233,36 @@ Test(between, UNL_2_a_key_that_has_gone_in_a_cluster_without_space_is_in_doubt_o
     close_all();
 }
 
+static void space_is_made_and_heir_keeps(void)
+{
+    plan.refusal = NULL;
+    heir_keeps();
+}
+
+Test(between, UNL_1_a_name_that_is_kept_after_the_read_in_a_cluster_without_space)
+{
+    open_full("full_late", false);
+    plan.left = 2; /* the transaction, the read, and the delete */
+    plan.act = space_is_made_and_heir_keeps;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    cr_assert_lt(plan.left, 0);
+    close_all();
+}
+
+/* Others may put keys meanwhile. */
+Test(between, UNL_2_C22_a_refusal_for_another_reason_deletes_nothing)
+{
+    open_full("rate", false);
+    plan.refusal = "rate limit exceeded";
+    exchanges = 0;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
+    cr_assert_eq(exchanges, 1, "the transaction");
+    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_UNKNOWN, "%s", t.err.message);
+    cr_assert_eq(exchanges, 3, "the question, and the transaction");
+    cr_assert_eq(keys_count("job/"), 1);
+    close_all();
+}
+
 Test(between, C22_a_break_in_a_cluster_without_space)
 {
     open_full("full_break", false);
@@ -235,10 +270,10 @@ Test(between, C22_a_break_in_a_cluster_without_space)
     cr_assert_eq(keys_count("job/"), 1);
     cr_assert_eq(dlt_break(&t, "job", KEY_OF_A), DLOCK_OK, "%s", t.err.message);
     cr_assert_eq(keys_count("job/"), 0);
-    plan.no_space = false;
+    plan.refusal = NULL;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
     heir_keeps();
-    plan.no_space = true;
+    plan.refusal = NO_SPACE;
     cr_assert_eq(dlt_break(&t, "job", KEY_OF_A), DLOCK_NOT_HELD, "%s", t.err.message);
     cr_assert_eq(keys_count("job/"), 1);
     cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK, "%s", t.err.message);

@@ -87,3 +87,24 @@ Test(errmap, TRY_4_what_is_not_known_may_have_been_executed)
         want(&call, rows[i].status, rows[i].flags);
     }
 }
+
+Test(errmap, only_one_text_says_that_there_is_no_space)
+{
+    static const struct {
+        int code;
+        const char *message;
+        bool no_space;
+    } errors[] = {
+        {8, "127.0.0.1:2379: etcdserver: mvcc: database space exceeded (compact it)", true},
+        {8, "127.0.0.1:2379: etcdserver: too many requests", false},
+        {8, "127.0.0.1:2379: rate limit exceeded", false},
+        {2, "127.0.0.1:2379: etcdserver: mvcc: database space exceeded", false},
+    };
+
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        struct dlock_error err = DLOCK_ERROR_INIT;
+
+        (void)dlock_fail(&err, "etcd", DLOCK_UNKNOWN, errors[i].code, "%s", errors[i].message);
+        cr_assert_eq(etcd_errmap_no_space(&err), errors[i].no_space, "%s", errors[i].message);
+    }
+}
