@@ -4,7 +4,7 @@
 #include "stand.h"
 
 #define ROUNDS       ETCD_LIMIT_MOST /* in each of which another request was executed */
-#define QUIET_ROUNDS 3 /* then the order of the queue decides, and nobody is too late for ever */
+#define QUIET_ROUNDS 3               /* after so many failures the call enters the queue */
 
 /* What the next transaction does. */
 enum step {
@@ -161,12 +161,26 @@ static enum dlock_status run(struct etcd_take *take, struct trial *trial)
     return status;
 }
 
+static int64_t left_ns(const struct etcd_take *take)
+{
+    return take->req->deadline_ns - etcd_stock_now(&take->session->stock);
+}
+
+/* A call without a queue entry ends before its deadline cuts a transaction, which would be UNKNOWN
+ * and end the connection of the others. */
+static bool gives_up(const struct etcd_take *take, const struct trial *trial, int64_t spare_ns)
+{
+    return !take->enqueue && trial->quiet >= QUIET_ROUNDS && left_ns(take) < spare_ns;
+}
+
 enum dlock_status etcd_permit_try(struct etcd_take *take)
 {
+    const int64_t spare_ns = left_ns(take) / 4;
     struct trial trial = {.step = TAKE_FREE};
     enum dlock_status status = DLOCK_INTERNAL;
 
-    for (int i = 0; i < ROUNDS && status == DLOCK_INTERNAL; i++)
+    for (int i = 0; i < ROUNDS && status == DLOCK_INTERNAL && !gives_up(take, &trial, spare_ns);
+         i++)
         status = run(take, &trial);
     if (status != DLOCK_INTERNAL)
         return status;

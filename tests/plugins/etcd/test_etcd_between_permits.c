@@ -190,6 +190,30 @@ Test(between, C21_a_caller_that_is_always_too_late_gets_its_permit_from_the_queu
     close_all();
 }
 
+#define CALL_MS     100000
+#define EXCHANGE_MS 14000
+
+static void another_puts_slowly(void)
+{
+    another_puts();
+    dlt_host_advance(&t.host, EXCHANGE_MS);
+}
+
+/* A transaction that the deadline cuts is in doubt, and ends the connection. */
+Test(between, TRY_4_a_try_that_is_always_too_late_ends_before_its_deadline)
+{
+    open_semaphore("too_late");
+    t.call_ms = CALL_MS;
+    exchanges = 0;
+    plan.each = another_puts_slowly;
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_UNAVAILABLE, "%s", t.err.message);
+    cr_assert_not_null(strstr(t.err.message, "as fast as it is read"), "%s", t.err.message);
+    cr_assert_eq(exchanges, 6, "%d exchanges", exchanges);
+    plan.each = NULL;
+    cr_assert_eq(keys_count("job/"), 1);
+    close_all();
+}
+
 /* ---- a cluster without space ---- */
 
 /* a holds the name, and has kept it if that is said; from now on transactions are refused. */
