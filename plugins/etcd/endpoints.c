@@ -29,6 +29,14 @@ bool etcd_endpoints_init(struct etcd_endpoints *endpoints, const struct etcd_con
     return true;
 }
 
+void etcd_endpoints_opened(struct etcd_endpoints *endpoints, struct etcd_member *member)
+{
+    (void)pthread_mutex_lock(&endpoints->mutex);
+    endpoints->counts = true;
+    *member = endpoints->member;
+    (void)pthread_mutex_unlock(&endpoints->mutex);
+}
+
 static void connection_free(struct etcd_connection *connection)
 {
     if (connection == NULL)
@@ -83,7 +91,8 @@ static struct etcd_connection *dead_unref_locked(struct etcd_endpoints *endpoint
     if (connection == NULL || !etcd_channel_dead(connection->channel))
         return NULL;
     endpoints->present = NULL;
-    DLOCK_COUNT_CONNECTION(endpoints->cluster.host, DLOCK_CONNECTION_BROKEN);
+    if (endpoints->counts)
+        DLOCK_COUNT_CONNECTION(endpoints->cluster.host, DLOCK_CONNECTION_BROKEN);
     return unref_locked(endpoints, connection);
 }
 
@@ -139,7 +148,7 @@ static enum dlock_status connection_make(struct etcd_endpoints *endpoints, int64
 {
     size_t index = 0, first = endpoints->next_index;
     enum dlock_status status = DLOCK_NOMEM;
-    bool counts = endpoints->member.cluster_id != 0; /* [CNT-1] */
+    const bool counts = endpoints->counts;
 
     endpoints->connecting = true;
     (void)pthread_mutex_unlock(&endpoints->mutex);

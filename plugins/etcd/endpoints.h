@@ -19,6 +19,7 @@ struct etcd_endpoints {
     struct etcd_connection *connections; /* all that are not freed */
     struct etcd_connection *present;     /* the one to use; NULL: none */
     bool connecting;
+    bool counts;               /* the session is open, and its connections are counted [CNT-1] */
     size_t next_index;         /* of the member to try first */
     struct etcd_member member; /* of the last connection; cluster_id 0: there was none */
 };
@@ -34,6 +35,8 @@ struct etcd_connection {
 /* Zeroed before. False: errno. */
 bool etcd_endpoints_init(struct etcd_endpoints *endpoints, const struct etcd_config *config,
                          const struct dlock_host *host, struct tls *tls);
+/* The session is open. *member: of the last connection. */
+void etcd_endpoints_opened(struct etcd_endpoints *endpoints, struct etcd_member *member);
 /* No thread uses it any more. Harmless on zeroes. */
 void etcd_endpoints_fini(struct etcd_endpoints *endpoints);
 /* In a forked child, instead of fini: closes descriptors, takes no mutex, frees nothing. */

@@ -78,13 +78,6 @@ static enum dlock_status least_find(struct etcd_session *session, int64_t deadli
     return status;
 }
 
-static void member_get(struct etcd_session *session, struct etcd_member *member)
-{
-    (void)pthread_mutex_lock(&session->endpoints.mutex);
-    *member = session->endpoints.member;
-    (void)pthread_mutex_unlock(&session->endpoints.mutex);
-}
-
 static enum dlock_status session_open(void *self, const struct dlock_host *host,
                                       const struct dlock_target *target, int64_t deadline_ns,
                                       struct dlock_session_info *info, struct dlock_error *err)
@@ -101,7 +94,7 @@ static enum dlock_status session_open(void *self, const struct dlock_host *host,
         status = least_find(session, deadline_ns, err);
     if (status != DLOCK_OK)
         return status;
-    member_get(session, &member);
+    etcd_endpoints_opened(&session->endpoints, &member);
     etcd_probe_info(session, &member, info);
     return DLOCK_OK;
 }

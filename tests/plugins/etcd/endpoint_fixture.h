@@ -47,8 +47,8 @@ static int64_t e_deadline(void)
     return dlt_host_in(&e.s.host, e.s.call_ms);
 }
 
-/* Connects, as slot open does. */
-static enum dlock_status e_open(void)
+/* Connects, as slot open does first. */
+static enum dlock_status e_connect(void)
 {
     struct etcd_connection *connection = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
@@ -71,6 +71,16 @@ static enum dlock_status e_open(void)
         cr_assert(fresh);
         etcd_endpoints_put(&e.endpoints, connection);
     }
+    return status;
+}
+
+static enum dlock_status e_open(void)
+{
+    enum dlock_status status = e_connect();
+    struct etcd_member member;
+
+    if (status == DLOCK_OK)
+        etcd_endpoints_opened(&e.endpoints, &member);
     return status;
 }
 

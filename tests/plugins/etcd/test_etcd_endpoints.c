@@ -52,12 +52,20 @@ static void open_first(void)
     cr_assert_str_eq(e.endpoints.member.endpoint, address, "%s", e.s.err.message);
 }
 
-static void start_behind_proxy(void)
+static void connect_behind_proxy(void)
 {
     start(1);
     cr_assert(dlt_proxy_start(&proxy, server.members[0].address, "raw", NULL), "%s", proxy.answer);
     e_target("etcd", proxy.address, NULL, NULL);
-    cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_eq(e_connect(), DLOCK_OK, "%s", e.s.err.message);
+}
+
+static void start_behind_proxy(void)
+{
+    struct etcd_member member;
+
+    connect_behind_proxy();
+    etcd_endpoints_opened(&e.endpoints, &member);
 }
 
 static void tell(const char *line)
@@ -243,17 +251,22 @@ Test(endpoints, TRY_4_a_connection_that_was_closed_before_the_request)
     cr_assert(!is_there("locks/b"));
 }
 
-/* UNAVAILABLE: the bytes before the cut were none of the request. */
-Test(endpoints, CNT_1_connections_after_the_first_one_are_counted)
+/* And the next one is refused. */
+static void break_connection(void)
 {
-    start_behind_proxy();
-    cr_assert_eq(e_put("/locks/a"), DLOCK_OK, "%s", e.s.err.message);
-    cr_assert_str_eq(dlt_host_counted(&e.s.host), "0, 0, 0", "that of open is core's");
     tell("accept refuse");
     tell("kill rst");
     for (int i = 0; i < 1000 && dlt_proxy_count(&proxy, 0, "open") > 0; i++)
         dlt_sleep_ms(10);
     dlt_sleep_ms(20);
+}
+
+Test(endpoints, CNT_1_connections_after_the_first_one_are_counted)
+{
+    start_behind_proxy();
+    cr_assert_eq(e_put("/locks/a"), DLOCK_OK, "%s", e.s.err.message);
+    cr_assert_str_eq(dlt_host_counted(&e.s.host), "0, 0, 0", "that of open is core's");
+    break_connection();
     cr_assert_eq(e_put("/locks/a"), DLOCK_UNAVAILABLE);
     cr_assert_str_eq(dlt_host_counted(&e.s.host), "0, 1, 1");
     tell("accept on");
@@ -262,6 +275,21 @@ Test(endpoints, CNT_1_connections_after_the_first_one_are_counted)
     cr_assert_str_eq(dlt_host_counted(&e.s.host), "1, 0, 0", "close breaks none");
 }
 
+/* `open` asks more than one question, and connects anew if the connection breaks between them. */
+Test(endpoints, CNT_1_connections_of_open_are_not_counted)
+{
+    struct etcd_member member;
+
+    connect_behind_proxy();
+    break_connection();
+    cr_assert_eq(e_put("/locks/a"), DLOCK_UNAVAILABLE);
+    tell("accept on");
+    cr_assert_eq(e_put("/locks/a"), DLOCK_OK, "%s", e.s.err.message);
+    etcd_endpoints_opened(&e.endpoints, &member);
+    cr_assert_str_eq(dlt_host_counted(&e.s.host), "0, 0, 0");
+}
+
+/* UNAVAILABLE: the bytes before the cut were none of the request. */
 Test(endpoints, TRY_4_a_connection_that_is_cut_in_the_request)
 {
     enum dlock_status status = DLOCK_INTERNAL;
