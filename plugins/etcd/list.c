@@ -5,6 +5,7 @@
  */
 #include "list.h"
 
+#include "send.h"
 #include "txn.h"
 
 #include <search.h>
@@ -167,7 +168,7 @@ static enum dlock_status page_take(struct listing *listing, const Pb__RangeRespo
 static enum dlock_status page_read(struct listing *listing)
 {
     Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
-    struct etcd_rpc rpc, *rpcs[] = {&rpc};
+    struct etcd_rpc rpc;
     enum dlock_status status = DLOCK_INTERNAL;
 
     range.key = etcd_txn_bytes(listing->from, listing->from_len);
@@ -175,11 +176,7 @@ static enum dlock_status page_read(struct listing *listing)
     range.limit = PAGE_KEYS;
     range.keys_only = true;
     etcd_rpc_init(&rpc, ETCD_RANGE, 1);
-    if (etcd_rpc_add(&rpc, &range.base))
-        status = etcd_exchange(&listing->session->endpoints, rpcs, 1, false, due_ns(listing), NULL,
-                               listing->err);
-    else
-        status = no_memory(listing);
+    status = etcd_send(listing->session, &rpc, &range.base, false, due_ns(listing), listing->err);
     if (status == DLOCK_OK)
         status =
             page_take(listing, (const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&rpc, 0));

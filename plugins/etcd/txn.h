@@ -31,19 +31,30 @@ struct etcd_txn {
     struct etcd_ops then, otherwise;
 };
 
-/* The first condition: the name has no key; no key of this token; the same, and the name has keys,
- * all of this limit; the key is as it was; the key was created at this revision; a claim or a
- * waiter of this limit has the key, which is not kept. */
+/* ---- the first condition ---- */
+
+/* The name has no key. */
 void etcd_txn_if_free(struct etcd_txn *txn, const struct etcd_keys *keys);
+/* This token has no key. */
 void etcd_txn_if_absent(struct etcd_txn *txn, const struct etcd_keys *keys);
+/* This token has no key, and all keys of the name, at least one, have this limit. */
 void etcd_txn_if_agreed(struct etcd_txn *txn, const struct etcd_keys *keys, uint32_t limit);
+/* The key has this mod revision. */
 void etcd_txn_if_unchanged(struct etcd_txn *txn, const struct etcd_keys *keys,
                            int64_t mod_revision);
+/* The key has this create revision. */
 void etcd_txn_if_created(struct etcd_txn *txn, ProtobufCBinaryData key, int64_t create_revision);
+/* A holder or a waiter of this limit has the key; the name is not kept. */
 void etcd_txn_if_claim(struct etcd_txn *txn, ProtobufCBinaryData key, uint32_t limit);
-/* One more condition: no key of the name was put after the revision; as if_claim. */
+
+/* ---- one more condition ---- */
+
+/* No key of the name was put after the revision. */
 void etcd_txn_and_quiet(struct etcd_txn *txn, const struct etcd_keys *keys, int64_t revision);
+/* As if_claim. */
 void etcd_txn_and_claim(struct etcd_txn *txn, ProtobufCBinaryData key, uint32_t limit);
+
+/* ---- operations ---- */
 
 /* Once a branch. */
 void etcd_txn_put(struct etcd_ops *ops, const struct etcd_keys *keys, const void *value,

@@ -166,8 +166,8 @@ static bool is_interrupted(const struct watch *watch)
     return interrupted;
 }
 
-/* Until the predecessor changes. Without a queue entry, until a permit may be free: callers that
- * try make and delete nodes, which frees nothing, so the children are looked at anew. */
+/* OK: the predecessor has changed. INTERNAL: without a queue entry, the children changed; list them
+ * again: callers that try make and delete nodes, which frees nothing. */
 static enum dlock_status await_change(struct watch *watch)
 {
     struct zk_slot *slot = watch->attempt.slot;

@@ -410,22 +410,26 @@ Test(doubt, WAT_3_a_permit_of_another_limit_is_waited_for_in_silence)
     }
 }
 
-/* Another caller that tries makes a node and deletes it. */
+/* Another caller that tries makes a node and deletes it. Returns its path; NULL: none was made. */
 static void *another_try(void *arg)
 {
-    char path[256];
+    static char path[256];
 
+    (void)arg;
     nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     (void)snprintf(path, sizeof path, "%s",
                    dlt_zk_ask(&server, "create -s %s/job/_c_%032d-l2-__WRIT__", base, 7));
+    if (path[0] != '/')
+        return NULL;
     (void)dlt_zk_ask(&server, "delete %s", path);
-    return arg;
+    return path;
 }
 
 /* Two such callers would wake each other without end. */
 Test(doubt, WAT_3_the_try_of_another_caller_ends_no_wait_without_an_entry)
 {
     pthread_t thread;
+    void *made = NULL;
 
     open_all("quiet");
     a.req.limit = b.req.limit = c.req.limit = 2;
@@ -434,7 +438,8 @@ Test(doubt, WAT_3_the_try_of_another_caller_ends_no_wait_without_an_entry)
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
     cr_assert_eq(pthread_create(&thread, NULL, another_try, NULL), 0);
     cr_assert_eq(dlt_watch(&t, &b, 2000), DLOCK_TIMEOUT, "%s", t.err.message);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(pthread_join(thread, &made), 0);
+    cr_assert_not_null(made);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_watch(&t, &b, 30000), DLOCK_BUSY, "%s", t.err.message);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message of the postgresql plugin, whoever has sent it, and the lines of an unlock's answer: a
+ * A message of the postgresql plugin, from any sender, and the lines of an unlock's answer: a
  * waiter has the grant that another reader finds in the text for its token, or none. The first byte
  * chooses: a message, or the rows of an answer, with a NUL between two of them ("-" alone: a null).
  * There is no server: what is for other clients cannot be sent.
