@@ -25,6 +25,9 @@ enum dlock_status my_guard_begin_any(struct my_connection *conn, struct dlock_er
     if (status != DLOCK_OK || found)
         return status;
     my_transaction_rollback(conn);
+    if (conn->dead)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: the transaction did not end",
+                          conn->config->endpoint);
     status = my_execute(conn, MY_ENSURE, err);
     if (status == DLOCK_UNKNOWN)
         status = DLOCK_UNAVAILABLE; /* a free row, or none */

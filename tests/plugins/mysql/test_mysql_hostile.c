@@ -166,6 +166,24 @@ Test(session, TRY_1_a_name_that_is_new_to_two)
     stop();
 }
 
+static void server_stops(void)
+{
+    dlt_maria_pause(&server, true);
+}
+
+/* TRY-4: after a transaction without an end nothing more is sent, and the error says what happened.
+ */
+LEASED(TRY_4_a_server_that_stops_before_a_new_name_is_made)
+{
+    dlt_request_shared(&s, &a, "new", 'a', 60000);
+    moment = "ROLLBACK";
+    others = server_stops;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    dlt_maria_pause(&server, false);
+    cr_assert_null(moment);
+    cr_assert_str_eq(strchr(s.err.message, ' ') + 1, "the transaction did not end");
+}
+
 static void the_row_goes(void)
 {
     cr_assert_str_eq(dlt_maria_ask(&server, "DELETE FROM f_names"), "");
