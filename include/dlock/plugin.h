@@ -156,9 +156,9 @@ struct dlock_host {
      * CONCURRENT, for dlock_client_stats. Call it by DLOCK_COUNT_CONNECTION.
      *
      * [CNT-1] Each connection for exchanges that the session makes after `open` [FAI-2] is
-     *         counted when it is made, or cannot be made, and when it breaks. Not counted are
-     *         those of `open`, which core counts, those of `probe`, and those that `close` ends.
-     *         Waits for nothing: locks of the plugin may be held.
+     *         counted: when it is made, when it cannot be made, and when it breaks. Connections of
+     *         `open` are not counted, because core counts the session; nor those of `probe`, nor
+     *         those that `close` ends. The call waits for nothing: the plugin may hold its locks.
      */
     void (*connection)(void *ctx, enum dlock_connection_event event);
 };

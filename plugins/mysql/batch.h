@@ -20,8 +20,8 @@ enum my_batch_state {
     MY_BATCH_OPEN,
     MY_BATCH_MISSING, /* there is no row of the name */
     MY_BATCH_ALONE,   /* it needs a call of its own */
-    MY_BATCH_LAST,    /* the same after the others: it may wait for its row */
-    MY_BATCH_DONE     /* op has the answer */
+    MY_BATCH_LAST, /* needs a single call, after those of MY_BATCH_ALONE: it may wait for a row */
+    MY_BATCH_DONE  /* op has the answer */
 };
 
 struct my_batch_item {

@@ -7,9 +7,10 @@
  * that were BUSY before. Readers, permits, keeps, holders with data or with an entry in the queue,
  * and a request whose last answer was lost, are single calls, which follow one after another.
  *
- * If the server fails the exchange, for a row that is locked or for anything else, nothing has
- * happened, and half of the names are tried; so a name that is in the way ends up alone, and the
- * others have their locks. If the connection is lost, all names of the exchange are UNKNOWN.
+ * If the server fails the first statement that takes or ends leases, nothing has happened, and half
+ * of the names are tried. A name that is in the way ends up alone, and the others have their locks.
+ * On MySQL, or if a later statement fails, each name has a single call. If the connection is lost,
+ * a name is UNKNOWN if the exchange may have been executed, and otherwise UNAVAILABLE.
  *
  * Strategy session has single calls [SES-1]: its lock is a transaction in a connection that serves
  * no other name, so that many locks are many connections and many exchanges.

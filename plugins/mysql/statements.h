@@ -26,7 +26,7 @@ enum my_statement {
     MY_FREE_OF,    /* of @b: the leases that are held, and whose rows nobody else has locked */
     MY_UNLOCK,     /* exclusive */
     MY_ENSURE_ALL, /* of @b, SELECTs of names: what MY_TAKE_ALL needs of each */
-    MY_TAKE_ALL,   /* of @b, a list of names: those that are free and reserved for nobody */
+    MY_TAKE_ALL,   /* takes the names of the list @b that are free and reserved for nobody */
     MY_FENCE_ALL,  /* insert, of @b: the next number of each name that its token holds */
     MY_READ_ALL,   /* of @b: token, what is left, fence; without a lock */
     MY_UNLOCK_ALL, /* of @b: each that its token holds */

@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The leader lets other threads run if more than these have a request on the connection, so that
- * more leaves together. For fewer threads a yield takes longer than it saves. */
-#define MANY_ASKERS 16
+/* The leader yields if more threads than this have a request on the connection, so that more
+ * requests leave together. With fewer threads a yield takes longer than it saves. */
+#define YIELD_ABOVE 16
 
 /* redis_exchange.state: what the owner of a request does. */
 enum { WAITS, SLEEPS, LEADS, DONE };
@@ -161,7 +161,7 @@ static bool gather(struct redis_pipeline *pipeline, bool yields)
     bool gathered = false;
 
     (void)pthread_mutex_lock(&pipeline->mutex);
-    if (yields || pipeline->askers > MANY_ASKERS) {
+    if (yields || pipeline->askers > YIELD_ABOVE) {
         (void)pthread_mutex_unlock(&pipeline->mutex);
         (void)sched_yield();
         (void)pthread_mutex_lock(&pipeline->mutex);
