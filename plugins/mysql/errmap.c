@@ -113,8 +113,8 @@ enum dlock_status my_errmap_status(unsigned code, bool in_transaction)
     case 2007: /* another protocol, malformed packet */
     case 2027:
         return DLOCK_PROTOCOL;
-    case 2008:
-        return DLOCK_NOMEM;
+    case 2008: /* for the request, or for its answer */
+        return in_transaction ? DLOCK_NOMEM : DLOCK_UNKNOWN;
     default:
         if (my_errmap_fatal(code))
             return in_transaction ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN;

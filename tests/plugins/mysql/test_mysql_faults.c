@@ -3,6 +3,7 @@
 /* Tests: plugins/mysql/transaction.c plugins/mysql/control.c */
 /* Bad days of the server and of the way to it: what each call says, and that nothing is held twice.
  */
+#include "errmap.h"
 #include "fault_fixture.h"
 
 LEASED(C4_C9_a_connection_that_was_killed)
@@ -214,6 +215,14 @@ LEASED(TRY_4_C4_an_error_that_may_come_after_the_commit)
     }
     cr_assert_str_eq(dlt_maria_ask(&server, "DROP TRIGGER t"), "");
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+/* TRY-4: libmariadb's 2008 does not say whether the request had been sent. */
+Test(errmap, TRY_4_a_client_without_memory)
+{
+    cr_assert_eq(my_errmap_status(2008, false), DLOCK_UNKNOWN);
+    cr_assert_eq(my_errmap_status(2008, true), DLOCK_NOMEM);
+    cr_assert(my_errmap_fatal(2008));
 }
 
 LEASED(REN_2_a_row_that_was_removed)
