@@ -135,7 +135,8 @@ static bool report(const struct reporting *reporting, const struct zk_inspect_ho
 {
     struct zk_inspect_texts texts;
     const struct zk_inspect_name *name = &reporting->names[item->index];
-    const int64_t czxid = exists->rc == ZOK ? exists->stat.czxid : 0;
+    const bool is_there = exists->rc == ZOK && get->rc != ZNONODE; /* after both requests */
+    const int64_t czxid = is_there ? exists->stat.czxid : 0;
     struct dlock_holder holder = {
         .struct_size = sizeof holder,
         .name = name->bytes,
