@@ -63,12 +63,13 @@ bool cli_client_uri_is_secret(const char *uri)
            (query != NULL && dl_secret_is_named(query));
 }
 
-/* True: the URI names another store in another directory. */
+/* True: the URI names another store in another directory. A URI without a path (redlock:?node=...)
+ * names servers. */
 static bool uri_is_relative(const char *uri)
 {
     const char *path = strchr(uri, ':');
 
-    return uri[0] != '@' && path != NULL && path[1] != '/';
+    return uri[0] != '@' && path != NULL && strchr("/?", path[1]) == NULL;
 }
 
 bool cli_client_uri_for_child(const struct cli *cli, struct dlock_client *client, char **uri)

@@ -153,6 +153,22 @@ uri_of_the_environment_stays() {
     ! grep -q s3cr3t err || die "$(cat err)"
 }
 
+# URIs of nodes in a URI without a path, each with its password.
+uri_of_nodes_in_the_environment_stays() {
+    exits 0 "$DLOCK_BIN/with_server" redis --count 3 --requirepass s3cr3t -- sh -c '
+        for port in "$1" "$2" "$3"; do
+            uri="$uri&node=redis%3A%2F%2F%3As3cr3t%40127.0.0.1%3A$port"
+        done
+        export DLOCK_URI="redlock:?restart_guard=0$uri"
+        echo "$DLOCK_URI"
+        "$0" run x -- sh -c '\''
+            echo "$DLOCK_URI"
+            exec "$0" run --nowait y -- touch nested'\'' "$0"' "$dlock" '{port}' '{port2}' '{port3}'
+    equal 1 "$(sort -u out | wc -l)" "DLOCK_URI: $(cat out err)"
+    [ -e nested ]
+    ! grep -q s3cr3t err || die "$(cat err)"
+}
+
 uri_of_nobody_stays_unset() {
     unset DLOCK_URI
     exits 0 "$dlock" run --nowait "dlock-test-$$" -- sh -c 'echo "${DLOCK_URI-unset}"
@@ -264,6 +280,8 @@ shows "run: a store with a password is asked for again inside, and no other one 
     password_is_asked_for_again
 shows "run: DLOCK_URI stays as it is, its password included, and nested runs work (C17)" \
     uri_of_the_environment_stays
+shows "run: DLOCK_URI stays what it is where it names nodes with passwords" \
+    uri_of_nodes_in_the_environment_stays
 shows "run: DLOCK_URI stays unset where the store is the default" uri_of_nobody_stays_unset
 shows "run: a relative store is the same one after the command's cd" relative_store_stays_the_same
 shows "run: none of dlock's descriptors reaches the command (C10)" no_descriptor_of_ours
