@@ -127,8 +127,11 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *
     exchange->reply = NULL;
     *asked = false;
     status = redis_guard_view(pool, pipeline, true, exchange->deadline_ns, err);
-    return status == DLOCK_OK ? exchange_in_time(pool, pipeline, call, exchange, asked, err)
-                              : status;
+    if (status == DLOCK_OK)
+        status = exchange_in_time(pool, pipeline, call, exchange, asked, err);
+    if (!*asked || redis_send_is_unconfirmed(exchange))
+        redis_pool_doubt(pool);
+    return status;
 }
 
 /* OK: the exchange has the outcome. */

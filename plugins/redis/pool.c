@@ -15,6 +15,7 @@
 #define RETRY_MOST_NS (32 * DL_NS_PER_S)
 #define NOT_KNOWN     UINT32_MAX        /* capabilities before the first connection */
 #define FURTHER_NS    (DL_NS_PER_S / 2) /* the most time for a further connection */
+#define DOUBT_NS      DL_NS_PER_S       /* between two questions to the sentinels */
 
 static int64_t now(const struct redis_pool *pool)
 {
@@ -118,6 +119,7 @@ static enum dlock_status server_find(struct redis_pool *pool, int64_t deadline_n
     *config = *pool->config;
     if (pool->sentinels == NULL)
         return DLOCK_OK;
+    atomic_store(&pool->asked_ns, now(pool));
     status = redis_sentinels_ask(pool->sentinels, deadline_ns, &config->address, NULL, err);
     if (status == DLOCK_OK)
         address_format(&config->address, config->endpoint, sizeof config->endpoint);
@@ -153,14 +155,23 @@ static enum dlock_status pipeline_make(struct redis_pool *pool, int64_t deadline
     return DLOCK_OK;
 }
 
-/* With the mutex held, as in the other functions below that do not connect. */
+/* Connections to the server of before take no more requests. With the mutex held, as in the other
+ * functions below that do not connect. */
+static void others_end(struct redis_pool *pool, const char *endpoint)
+{
+    for (struct redis_pipeline *pipeline = pool->pipelines; pipeline != NULL;
+         pipeline = pipeline->next)
+        if (strcmp(pipeline->config.endpoint, endpoint) != 0)
+            atomic_store(&pipeline->dead, true);
+}
+
 static void pipeline_list(struct redis_pool *pool, struct redis_pipeline *pipeline, unsigned users)
 {
     struct redis_pipeline **at = &pool->pipelines;
 
-    for (; *at != NULL; at = &(*at)->next)
-        if (strcmp((*at)->config.endpoint, pipeline->config.endpoint) != 0)
-            atomic_store(&(*at)->dead, true); /* the server of before */
+    others_end(pool, pipeline->config.endpoint);
+    while (*at != NULL)
+        at = &(*at)->next;
     pipeline->users = users;
     *at = pipeline;
 }
@@ -259,12 +270,39 @@ static enum dlock_status connect_one(struct redis_pool *pool, int64_t deadline_n
     return DLOCK_OK;
 }
 
+void redis_pool_doubt(struct redis_pool *pool)
+{
+    atomic_store(&pool->doubted, pool->sentinels != NULL);
+}
+
+/* Asks the sentinels, for half of the request's time at most. Without an answer the doubt stays. */
+static void doubt_settle(struct redis_pool *pool, int64_t deadline_ns)
+{
+    int64_t asked_ns = atomic_load(&pool->asked_ns), now_ns = now(pool);
+    int64_t most_ns = (deadline_ns - now_ns) / 2;
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    struct resp_config config;
+
+    if (now_ns - asked_ns < DOUBT_NS || most_ns <= 0 ||
+        !atomic_compare_exchange_strong(&pool->asked_ns, &asked_ns, now_ns))
+        return;
+    if (server_find(pool, now_ns + (most_ns < FURTHER_NS ? most_ns : FURTHER_NS), &config,
+                    &ignored) != DLOCK_OK)
+        return;
+    (void)pthread_mutex_lock(&pool->mutex);
+    atomic_store(&pool->doubted, false);
+    others_end(pool, config.endpoint);
+    (void)pthread_mutex_unlock(&pool->mutex);
+}
+
 enum dlock_status redis_pool_take(struct redis_pool *pool, int64_t deadline_ns,
                                   struct redis_pipeline **out, bool *fresh, struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_OK;
 
     *fresh = false;
+    if (atomic_load(&pool->doubted))
+        doubt_settle(pool, deadline_ns);
     (void)pthread_mutex_lock(&pool->mutex);
     for (;;) {
         unsigned count = 0;

@@ -29,8 +29,10 @@ struct redis_pool {
     _Atomic uint32_t numbers;          /* the last number of a request */
     _Atomic unsigned asking;           /* threads in redis_call_run */
     _Atomic uint32_t caps;             /* in force on every connection */
-    _Atomic bool guarded;   /* a connection has the failover guard: all later ones have it */
-    _Atomic bool contended; /* others want the same names: spinning takes their processor */
+    _Atomic bool guarded;     /* a connection has the failover guard: all later ones have it */
+    _Atomic bool contended;   /* others want the same names: spinning takes their processor */
+    _Atomic bool doubted;     /* see redis_pool_doubt */
+    _Atomic int64_t asked_ns; /* when the sentinels were asked last */
 
     pthread_mutex_t mutex; /* guards the rest; a leaf */
     pthread_cond_t changed;
@@ -61,5 +63,10 @@ enum dlock_status redis_pool_take(struct redis_pool *pool, int64_t deadline_ns,
                                   struct redis_pipeline **out, bool *fresh,
                                   struct dlock_error *err);
 void redis_pool_put(struct redis_pool *pool, struct redis_pipeline *pipeline);
+
+/* The server refuses, because its replicas do not confirm that it is the master. Before the next
+ * request the sentinels are asked, at most once a second. If they name another server, connections
+ * to this one take no more requests. */
+void redis_pool_doubt(struct redis_pool *pool);
 
 #endif
