@@ -2,13 +2,14 @@
 if ARGV[3] == 'x' and ARGV[5] == 'TRY' and
         redis.call('EXISTS', KEYS[1], KEYS[1] .. ':r', KEYS[1] .. ':q') == 0 then
     local time, number, clock = redis.call('TIME'), 0, 0
-    if ARGV[7] ~= '-' then -- as number_next
+    if ARGV[7] ~= '-' then -- as number_next and lock_set
         clock = time[1] * 1000000 + time[2]
         local least = math.max((redis.call('GET', KEYS[1] .. ':f') or 0) + 32, clock)
         number = tonumber(ARGV[7])
         if number < least or number >= clock + ARGV[4] * 500 then
             number = least
         end
+        redis.call('SET', KEYS[1] .. ':f', string.format('%.0f', number), 'PX', 86400000)
     end
     redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. string.format('%.0f', number) .. ' ' .. time[1] ..
                string.format('%03d', math.floor(time[2] / 1000)) .. ' ' .. ARGV[6], 'PX', ARGV[4])

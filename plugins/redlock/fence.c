@@ -73,6 +73,21 @@ int64_t redlock_fence_spread_us(const struct redlock_fence_vote *votes, unsigned
     return least;
 }
 
+int64_t redlock_fence_ahead_us(const struct redlock_fence_vote *votes, unsigned count,
+                               unsigned need)
+{
+    int64_t ahead[REDLOCK_NODES_MAX];
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        if (votes[i].clock_us > 0)
+            ahead[n++] = votes[i].number - votes[i].clock_us;
+    if (n < need)
+        return 0;
+    qsort(ahead, n, sizeof *ahead, by_value);
+    return ahead[need - 1] > 0 ? ahead[need - 1] : 0;
+}
+
 void redlock_fence_first(struct redlock_fence_clocks *clocks, unsigned node, int64_t clock_us,
                          int64_t read_ns)
 {

@@ -4,14 +4,15 @@
  *
  * The client asks for a number: the latest clock that it expects of any node, in microseconds. Each
  * node that sets the key gives the lease that number, unless it has to be greater: above the
- * numbers of leases that were released on the node, and not below the node's clock. If a majority
- * gave one number, this is the fencing token. Else the client asks the nodes to raise the number of
- * the lease to the greatest one, and the claim begins when a majority has it.
+ * numbers that the node gave before, of which it keeps the greatest one for a day, and not below
+ * the node's clock. If a majority gave one number, this is the fencing token. Else the client asks
+ * the nodes to raise the number of the lease, and the claim begins when a majority has it.
  *
  * A claim counts only if its numbers lie before clock + ttl of each node of that majority. So the
- * clock of the node has passed them when the lease runs out, or when a node that forgot the lease
- * votes again after its guard time. Any two majorities have a node in common: a later claim has a
- * greater number, whatever the clocks of different nodes are. models/redlock_fence.pml checks this.
+ * clock of a node that forgot all has passed them when it votes again after its guard time. Any two
+ * majorities have a node in common: a later claim has a greater number, whatever the clocks of
+ * different nodes are, and also if a clock is set back by less than a day, unless its node forgets
+ * as well. models/redlock_fence.pml checks this.
  */
 #ifndef REDLOCK_FENCE_H
 #define REDLOCK_FENCE_H
@@ -41,6 +42,10 @@ struct redlock_fence_choice redlock_fence_choose(const struct redlock_fence_vote
 /* The least time between the clocks of `need` of the nodes that voted; 0: fewer voted. */
 int64_t redlock_fence_spread_us(const struct redlock_fence_vote *votes, unsigned count,
                                 unsigned need);
+/* The least time by which the numbers of `need` of the nodes that voted are ahead of the node's
+ * clock, which was set back if that is long; 0: fewer voted, or they are not ahead. */
+int64_t redlock_fence_ahead_us(const struct redlock_fence_vote *votes, unsigned count,
+                               unsigned need);
 
 /* How far the nodes' clocks are ahead of ours, with the way of a request; 0: not known. Zeroed at
  * first; thread-safe. */

@@ -4,7 +4,7 @@
 --
 --   lock     string: "token round number since label" of the exclusive holder, with the lease as its time to
 --            live; or ~ while there are readers, or the name is reserved: a plain SET NX then gets nothing
---   counter  string: the number of a lease that was released, until the clock has passed it
+--   counter  string: the greatest number of a lease of the name, for a day
 --   info     hash: r<token> "round since label" of a reader
 --   readers  sorted set: tokens of readers, by the end of their leases
 --   queue    sorted set: tokens of waiters, by their tickets, which are the same on all nodes
@@ -21,6 +21,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
 
 local NUMBERS = 32 -- that belong to a lease
+local COUNTER_TTL = 86400000 -- ms by which a number is kept: by less than this a clock may be set back
 local RESERVED = 200 -- ms for which a free name is reserved for the first waiter
 
 -- The script remembers what it has read or written of a name: value and reservation, false if there is none;
@@ -85,25 +86,24 @@ local function mark(name, lasts)
     end
 end
 
-local function lock_set(name, token, round, number, since, lease, label)
-    lock_put(name, token .. ' ' .. round .. ' ' .. text(number) .. ' ' .. since .. ' ' .. label, lease)
+-- The greatest number of a lease here, as far as it is known.
+local function number_last(name)
+    return tonumber(redis.call('GET', name.counter) or 0)
 end
 
--- The number of a new lease, as near to the wanted one as it may be: above the numbers that were released here,
--- and not below the clock, which has passed the numbers of all leases that have run out.
+-- The number of a new lease, as near to the wanted one as it may be: above the numbers of all leases before, and
+-- not below the clock, which has passed them if the node forgot them.
 local function number_next(name, wanted, ttl)
-    local least = math.max((redis.call('GET', name.counter) or 0) + NUMBERS, now_us)
+    local least = math.max(number_last(name) + NUMBERS, now_us)
     return wanted > least and wanted < now_us + ttl * 500 and wanted or least
 end
 
--- After the end of the lease: no later number is less.
-local function number_keep(name, value)
-    local number = number_of(value)
-    local ahead = number + NUMBERS - now_us
-    if number > 0 and ahead > 0 then
-        number = math.max(number, tonumber(redis.call('GET', name.counter) or 0))
-        redis.call('SET', name.counter, text(number), 'PX', text(math.ceil((number + NUMBERS - now_us) / 1000) + 1))
+-- The number is kept before the lease begins, however the lease ends.
+local function lock_set(name, token, round, number, since, lease, label)
+    if number > 0 then
+        redis.call('SET', name.counter, text(math.max(number, number_last(name))), 'PX', text(COUNTER_TTL))
     end
+    lock_put(name, token .. ' ' .. round .. ' ' .. text(number) .. ' ' .. since .. ' ' .. label, lease)
 end
 
 local function readers_set(name, token, round, ends, label)

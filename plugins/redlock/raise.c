@@ -76,15 +76,23 @@ enum redlock_quorum_verdict redlock_raise_fence(struct redlock_take *taking)
     return verdict == QUORUM_WON ? QUORUM_WON : QUORUM_UNSURE;
 }
 
+/* Clocks that were set back pass the numbers some time; clocks that are apart may stay so. */
 enum dlock_status redlock_raise_fail(const struct redlock_take *taking, struct dlock_error *err)
 {
     const struct redlock_config *config = taking->session->config;
-    int64_t apart_ms = redlock_fence_spread_us(taking->fences, config->count, config->need) / 1000;
-    bool lasts = apart_ms > taking->req->ttl_ms;
+    const long long ttl_ms = taking->req->ttl_ms;
+    long long apart_ms =
+        redlock_fence_spread_us(taking->fences, config->count, config->need) / 1000;
+    long long ahead_ms = redlock_fence_ahead_us(taking->fences, config->count, config->need) / 1000;
 
-    return redlock_config_fail(err, config, lasts ? DLOCK_CONFIG : DLOCK_UNAVAILABLE,
-                               "no fencing token: the clocks of the nodes are %lld ms apart, and "
-                               "the ttl is %lld ms; set the clocks%s",
-                               (long long)apart_ms, (long long)taking->req->ttl_ms,
-                               lasts ? ", or leave fence=on out" : "");
+    if (apart_ms > ttl_ms)
+        return redlock_config_fail(err, config, DLOCK_CONFIG,
+                                   "no fencing token: the clocks of the nodes are %lld ms apart, "
+                                   "and the ttl is %lld ms; set the clocks, or leave fence=on out",
+                                   apart_ms, ttl_ms);
+    return redlock_config_fail(err, config, DLOCK_UNAVAILABLE,
+                               "no fencing token: the last one of this name is %lld ms ahead of "
+                               "the clocks of the nodes, which are %lld ms apart, and the ttl is "
+                               "%lld ms; were clocks set back? They have to catch up",
+                               ahead_ms, apart_ms, ttl_ms);
 }

@@ -32,9 +32,7 @@ if what ~= 'DEQUEUE' then
     if name.value then
         local owner, round = owner_of(value)
         if token == '*' or (owner == token and round <= last) then
-            local freed_value = name.value
             freed = lock_drop(name)
-            attempt(number_keep, name, freed_value)
         end
     end
     local readers = { token }

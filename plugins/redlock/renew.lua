@@ -20,7 +20,6 @@ local function become_reader(name, token, value, ttl)
     redis.call('HGET', name.info, 'r' .. token)
     redis.call('ZCARD', name.readers)
     lock_drop(name)
-    number_keep(name, value)
     redis.call('HSET', name.info, 'r' .. token, (round or '0') .. ' ' .. (since or text(now)) .. ' ' .. (label or ''))
     readers_set(name, token, round or '0', now + lease, '')
     pcall(dequeue, name, token) -- the lease is a reader's even if the queue's key is foreign

@@ -68,6 +68,18 @@ Test(redlock_fence, the_spread_is_that_of_the_nearest_majority)
     cr_expect_eq(redlock_fence_spread_us(votes, 4, 4), 0, "too few voted");
 }
 
+/* Clocks that were set back are behind the numbers of before. */
+Test(redlock_fence, the_numbers_of_the_nearest_majority_are_ahead_of_the_clocks)
+{
+    const struct redlock_fence_vote votes[] = {
+        {NOW + 900, NOW}, {NOW + 100, NOW}, {0, 0}, {NOW, NOW + 700}};
+
+    cr_expect_eq(redlock_fence_ahead_us(votes, 4, 1), 0, "the clock of one node has passed it");
+    cr_expect_eq(redlock_fence_ahead_us(votes, 4, 2), 100);
+    cr_expect_eq(redlock_fence_ahead_us(votes, 4, 3), 900);
+    cr_expect_eq(redlock_fence_ahead_us(votes, 4, 4), 0, "too few voted");
+}
+
 static int64_t guess(struct redlock_fence_clocks *clocks, int64_t now_us)
 {
     return redlock_fence_guess(clocks, 3, 2, TTL_MS, NS(now_us));

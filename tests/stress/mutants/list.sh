@@ -309,3 +309,30 @@ mutant 42 "a batch takes what is reserved for a waiter" "$mysql" \
     "test_mysql_batch --filter 'row/BAT_1_a_name_that_is_reserved'" \
     plugins/mysql/statements.c '" WHERE name IN (@b) AND " OVER " AND " UNREAD " AND next_us <= " MY_NOW' \
     '" WHERE name IN (@b) AND " OVER " AND " UNREAD'
+
+numbers="dlock_plugin_redlock test_redlock_numbers"
+
+mutant 47 "a node keeps the numbers of leases until its clock has passed them" "$numbers" \
+    "test_redlock_numbers --filter '*/C6_after_clocks*'" \
+    plugins/redlock/acquire_free.lua \
+    "        redis.call('SET', KEYS[1] .. ':f', string.format('%.0f', number), 'PX', 86400000)
+" "        redis.call('SET', KEYS[1] .. ':f', string.format('%.0f', number), 'PX',
+                   math.max(1, math.ceil((number + 32 - clock) / 1000)))
+"
+
+mutant 48 "a node forgets a number that it was asked to raise" "$numbers" \
+    "test_redlock_numbers --filter '*/C6_a_number_that_was_raised*'" \
+    plugins/redlock/name.lua "    if number > 0 then
+        redis.call('SET', name.counter" "    if number > now_us * 2 then
+        redis.call('SET', name.counter"
+
+mutant 49 "a token begins before a majority has it" "$numbers" \
+    "test_redlock_numbers --filter '*/C6_a_number_that_was_raised*'" \
+    plugins/redlock/raise.c "    if (choice.agreed < taking->session->config->need)" \
+    "    if (choice.agreed == 0)"
+
+mutant 50 "a token counts whatever the clock of its node is" "$numbers" \
+    "test_redlock_numbers --filter '*/C6_clocks_that_were_set*'" \
+    plugins/redlock/fence.c "    return vote->clock_us > 0 && vote->number <= number &&
+           number + REDLOCK_FENCE_NUMBERS <= vote->clock_us + ttl_ms * US_PER_MS;" \
+    "    return vote->clock_us > 0 && vote->number <= number && ttl_ms > 0;"

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SESSION_GRACE_MS 2000
 /* A session lasts three ticks longer than the ttl, and its end is noticed by the tick. */
 #define ZK_SESSION_MS (1000 + 5 * DLT_ZK_TICK_MS)
 
@@ -19,6 +18,12 @@ static const struct backend backends[] = {
     {.name = "sqlite", .kind = STORE_SQLITE, .fences = true, .place_ms = 1000},
     {.name = "redis", .kind = STORE_REDIS, .nodes = 1, .fences = true, .place_ms = 1000},
     {.name = "redlock", .kind = STORE_REDIS, .nodes = 3, .majority = true, .place_ms = 1000},
+    {.name = "redlock-fence",
+     .kind = STORE_REDIS,
+     .nodes = 3,
+     .majority = true,
+     .fences = true,
+     .place_ms = 1000},
     {.name = "redis-sentinel",
      .kind = STORE_SENTINEL,
      .nodes = 1,
@@ -242,75 +247,6 @@ void store_stop(struct store *store)
     store_failover_stop(store);
     dlt_etcd_stop(&store->etcd);
     dlt_zk_stop(&store->zk);
-}
-
-/* "SCHEME://A,B,C": the client's ways to all nodes. */
-static size_t ways_uri(const struct store *store, unsigned client, const char *scheme, char *uri,
-                       size_t size)
-{
-    size_t used = (size_t)snprintf(uri, size, "%s://", scheme);
-
-    for (unsigned node = 0; node < store->backend->nodes; node++)
-        used += (size_t)snprintf(uri + used, size - used, "%s%s", node > 0 ? "," : "",
-                                 store->ways[client][node].address);
-    return used;
-}
-
-/* The guard is longer than any lease. */
-static void majority_uri(const struct store *store, unsigned client, char *uri, size_t size)
-{
-    size_t used = ways_uri(store, client, "redlock", uri, size);
-
-    (void)snprintf(uri + used, size - used, "?ttl=1s&restart_guard=%s",
-                   store->forgets ? "0" : "3s");
-}
-
-void store_uri(const struct store *store, unsigned client, char *uri, size_t size)
-{
-    const struct dlt_proxy *way = &store->ways[client][0];
-    size_t used = 0;
-
-    switch (store->backend->kind) {
-    case STORE_MEMORY:
-        (void)snprintf(uri, size, "memory://torture?waiter_lease=1s");
-        break;
-    case STORE_SQLITE:
-        (void)snprintf(uri, size, "sqlite://%s/locks.db?waiter_lease=1s", store->directory);
-        break;
-    case STORE_REDIS:
-        if (store->backend->majority)
-            majority_uri(store, client, uri, size);
-        else
-            (void)snprintf(uri, size, "redis://%s?waiter_lease=1s&restart_guard=0", way->address);
-        break;
-    case STORE_SENTINEL:
-    case STORE_CLUSTER:
-        store_failover_uri(store, uri, size);
-        break;
-    case STORE_MYSQL:
-        (void)snprintf(uri, size, "mysql://u:secret@%s/locks?strategy=%s", way->address,
-                       store->backend->strategy);
-        if (store->backend->session)
-            (void)snprintf(uri + strlen(uri), size - strlen(uri), "&session_grace=%dms",
-                           SESSION_GRACE_MS);
-        break;
-    case STORE_POSTGRESQL:
-        (void)snprintf(uri, size, "postgresql://u:secret@%s/locks?strategy=%s&%s", way->address,
-                       store->backend->strategy,
-                       store->backend->session ? "session_grace=2s" : "waiter_lease=1s");
-        break;
-    case STORE_ETCD:
-        used = ways_uri(store, client, "etcd", uri, size);
-        (void)snprintf(uri + used, size - used, "?waiter_lease=1s");
-        break;
-    case STORE_ZOOKEEPER:
-        used = ways_uri(store, client, "zk", uri, size);
-        (void)snprintf(uri + used, size - used, "/torture?ttl=1s");
-        break;
-    case STORE_COMMAND:
-        store_command_uri(store, client, uri, size);
-        break;
-    }
 }
 
 /* ---- what can be done to them ---- */

@@ -54,7 +54,8 @@ struct failovers {
     unsigned tried, effective;
 };
 
-#define FAIL_WAYS_MOST 8
+#define SESSION_GRACE_MS 2000 /* of stores whose leases live in sessions */
+#define FAIL_WAYS_MOST   8
 
 struct store {
     const struct backend *backend;

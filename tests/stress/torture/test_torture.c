@@ -99,7 +99,7 @@ Test(profile, P_breaks_no_assumption)
 {
     static const char *const names[] = {"redis",  "redlock",   "mysql-row",      "mysql-insert",
                                         "sqlite", "memory",    "postgresql-row", "etcd",
-                                        "etcd3",  "zookeeper", "zookeeper3"};
+                                        "etcd3",  "zookeeper", "zookeeper3",     "redlock-fence"};
     static const char *const sessions[] = {"mysql-session", "postgresql-session"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
