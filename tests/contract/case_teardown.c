@@ -274,7 +274,7 @@ void dlt_case_teardown_at_the_handoff(struct dlt_run *run)
 }
 
 /* exit() amid all that: the process ends, by itself and at once. What it held and waited for ends
- * with the leases. */
+ * with the leases: a store may execute a waiter's last request after the process. */
 void dlt_case_teardown_by_exit(struct dlt_run *run)
 {
     struct dlt_text lease = dlt_waiter_lease(run, 2000);
@@ -291,7 +291,7 @@ void dlt_case_teardown_by_exit(struct dlt_run *run)
     if (run->is_private) /* the child has a store of its own */
         dlt_child_want(&child, "OK", "try 7");
     for (int i = 1; i <= 4; i++) {
-        dlt_child_want(&child, "OK", "new %d %s%s 30000 1", i, run->prefix, i < 3 ? "x" : "y");
+        dlt_child_want(&child, "OK", "new %d %s%s 3000 1", i, run->prefix, i < 3 ? "x" : "y");
         dlt_child_want(&child, "OK", "wait %d x 60000 0", i);
     }
     dlt_sleep_ms(40);
