@@ -14,6 +14,7 @@ struct keeping {
     struct dlock_error *err;
     struct etcd_keys keys;
     struct etcd_lease *lease; /* of the kept key; NULL: none yet */
+    bool unused;              /* no key has that lease */
 };
 
 /* The slot does not know how the key was put last. */
@@ -58,6 +59,8 @@ static enum dlock_status put(struct keeping *keeping, bool *kept)
                        keeping->err);
     if (status == DLOCK_OK)
         *kept = ((const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&rpc, 0))->succeeded;
+    keeping->unused =
+        status == DLOCK_UNAVAILABLE || status == DLOCK_AUTH || (status == DLOCK_OK && !*kept);
     etcd_rpc_fini(&rpc);
     return status;
 }
@@ -113,6 +116,9 @@ enum dlock_status etcd_keep(struct etcd_session *session, const struct dlock_req
             dlock_fail(err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
                        keeping.lease == NULL ? "the cluster ends leases as fast as it grants them"
                                              : "renewals change the key as fast as it is read");
-    etcd_stock_drop(keeping.lease);
+    if (keeping.unused) /* it may last for 7 days */
+        etcd_stock_revoke(&session->stock, keeping.lease, req->deadline_ns);
+    else
+        etcd_stock_drop(keeping.lease);
     return status;
 }

@@ -64,5 +64,8 @@ struct etcd_lease *etcd_stock_adopt(int64_t id);
 void etcd_stock_put(struct etcd_stock *stock, struct etcd_lease *lease);
 /* In doubt, or over. NULL is fine. */
 void etcd_stock_drop(struct etcd_lease *lease);
+/* It certainly has no key, and fits no other lock: ends it in the cluster. If that fails, it ends
+ * by its ttl. NULL is fine. */
+void etcd_stock_revoke(struct etcd_stock *stock, struct etcd_lease *lease, int64_t deadline_ns);
 
 #endif

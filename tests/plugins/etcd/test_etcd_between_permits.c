@@ -190,6 +190,45 @@ Test(between, C21_a_caller_that_is_always_too_late_gets_its_permit_from_the_queu
     close_all();
 }
 
+static void a_is_dropped(void)
+{
+    (void)dlt_etcd_ask(&server, "del '%s/job/" KEY_OF_A "'", path + 1);
+}
+
+/* The kept name would have had it, for a week at most. */
+static void want_no_lease(void)
+{
+    const char *said =
+        dlt_etcd_ask(&server, "lease timetolive %llx", (unsigned long long)granted_lease);
+
+    cr_assert_not_null(strstr(said, "already expired"), "%s", said);
+}
+
+Test(between, KEP_1_a_release_that_kept_nothing_leaves_no_lease)
+{
+    open_semaphore("unkept");
+    a.req.flags = DLOCK_REQ_KEEP;
+    a.req.keep_ms = 60000;
+    at(-1);
+    plan.each = another_puts;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNAVAILABLE);
+    cr_assert_not_null(strstr(s.err.message, "as fast as it is read"), "%s", s.err.message);
+    plan.each = NULL;
+    want_no_lease();
+    at(2); /* the question, a lease, and the Put */
+    plan.down = true;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNAVAILABLE);
+    cr_assert_lt(plan.left, 0);
+    want_no_lease();
+    cr_assert_eq(keys_count("job/"), 1, "the claim");
+    at(1); /* a lease, and the Put */
+    plan.act = a_is_dropped;
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
+    cr_assert_lt(plan.left, 0);
+    want_no_lease();
+    close_all();
+}
+
 #define CALL_MS     100000
 #define EXCHANGE_MS 14000
 
