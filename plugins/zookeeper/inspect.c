@@ -173,43 +173,67 @@ static bool calls_add(const struct reporting *reporting, struct zk_flight *fligh
            zk_flight_add_child(flight, ZK_GET, path.text, item->child) != NULL;
 }
 
-/* Counts the waiters that may take a permit, and have none yet, for each holder of their name. */
-static void waiters_count(struct zk_inspect_holder *items, size_t n, struct zk_flight *flight)
+/* The calls of so many holders, two for each. */
+static enum dlock_status part_read(const struct reporting *reporting,
+                                   const struct zk_inspect_holder *items, size_t n,
+                                   int64_t timeout_ns, struct zk_flight **flight)
 {
+    int64_t session_id = 0;
+
+    *flight = zk_flight_new(reporting->session->link, 2 * n);
+    if (*flight == NULL)
+        return no_memory(reporting->err);
+    for (size_t i = 0; i < n; i++)
+        if (!calls_add(reporting, *flight, &items[i]))
+            return no_memory(reporting->err);
+    return zk_flight_run(*flight, &session_id, zk_link_now(reporting->session->link) + timeout_ns,
+                         reporting->err);
+}
+
+static const struct zk_call *get_of(struct zk_flight *const *flights, size_t i)
+{
+    return zk_flight_call(flights[i / AT_ONCE], 2 * (i % AT_ONCE) + 1);
+}
+
+/* Counts the waiters that may take a permit, and have none yet, for each holder of their name. The
+ * holders of a name stand together. */
+static void waiters_count(struct zk_inspect_holders *holders, struct zk_flight *const *flights)
+{
+    struct zk_inspect_holder *items = holders->items;
     size_t label = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        const struct zk_call *get = zk_flight_call(flight, 2 * i + 1);
+    for (size_t i = 0, first = 0; i < holders->count; first = i) {
+        uint32_t waiters = 0;
 
-        if (items[i].node.limit == 1 || get->rc != ZOK || zk_permit_read(get, &label) >= 0)
-            continue;
-        for (size_t k = 0; k < n; k++)
-            items[k].waiters += items[k].index == items[i].index;
+        for (; i < holders->count && items[i].index == items[first].index; i++) {
+            const struct zk_call *get = get_of(flights, i);
+
+            waiters += items[i].node.limit > 1 && get->rc == ZOK && zk_permit_read(get, &label) < 0;
+        }
+        for (size_t k = first; k < i; k++)
+            items[k].waiters += waiters;
     }
 }
 
-/* At most AT_ONCE holders. */
-static enum dlock_status flight_report(const struct reporting *reporting,
-                                       struct zk_inspect_holder *items, size_t n,
-                                       int64_t timeout_ns, bool *stopped)
+static enum dlock_status holders_report(const struct reporting *reporting,
+                                        struct zk_inspect_holders *holders,
+                                        struct zk_flight **flights, int64_t timeout_ns,
+                                        bool *stopped)
 {
-    struct zk_flight *flight = zk_flight_new(reporting->session->link, 2 * n);
-    int64_t session_id = 0;
-    enum dlock_status status = flight != NULL ? DLOCK_OK : no_memory(reporting->err);
+    enum dlock_status status = DLOCK_OK;
 
-    for (size_t i = 0; i < n && status == DLOCK_OK; i++)
-        if (!calls_add(reporting, flight, &items[i]))
-            status = no_memory(reporting->err);
-    if (status == DLOCK_OK)
-        status = zk_flight_run(flight, &session_id,
-                               zk_link_now(reporting->session->link) + timeout_ns, reporting->err);
-    if (status == DLOCK_OK)
-        waiters_count(items, n, flight);
-    for (size_t i = 0; i < n && status == DLOCK_OK && !*stopped; i++)
-        *stopped = report(reporting, &items[i], zk_flight_call(flight, 2 * i),
-                          zk_flight_call(flight, 2 * i + 1));
-    zk_flight_free(flight);
-    return status;
+    for (size_t i = 0; i < holders->count && status == DLOCK_OK; i += AT_ONCE)
+        status = part_read(reporting, holders->items + i,
+                           holders->count - i < AT_ONCE ? holders->count - i : AT_ONCE, timeout_ns,
+                           &flights[i / AT_ONCE]);
+    if (status != DLOCK_OK)
+        return status;
+    waiters_count(holders, flights);
+    for (size_t i = 0; i < holders->count && !*stopped; i++)
+        *stopped =
+            report(reporting, &holders->items[i],
+                   zk_flight_call(flights[i / AT_ONCE], 2 * (i % AT_ONCE)), get_of(flights, i));
+    return DLOCK_OK;
 }
 
 enum dlock_status zk_inspect_report(struct zk_session *session, const struct zk_inspect_name *names,
@@ -219,15 +243,22 @@ enum dlock_status zk_inspect_report(struct zk_session *session, const struct zk_
     const struct reporting reporting = {
         .session = session, .names = names, .fn = fn, .arg = arg, .err = err};
     struct zk_inspect_holders holders = {.count = 0};
+    struct zk_flight **flights = NULL;
+    size_t parts = 0;
     enum dlock_status status = DLOCK_OK;
 
     for (size_t i = 0; i < n && status == DLOCK_OK; i++)
         if (!zk_inspect_add(&holders, names[i].children))
             status = no_memory(err);
-    for (size_t i = 0; i < holders.count && status == DLOCK_OK && !*stopped; i += AT_ONCE)
-        status = flight_report(&reporting, holders.items + i,
-                               holders.count - i < AT_ONCE ? holders.count - i : AT_ONCE,
-                               timeout_ns, stopped);
+    parts = (holders.count + AT_ONCE - 1) / AT_ONCE;
+    flights = calloc(parts + 1, sizeof *flights);
+    if (status == DLOCK_OK && flights == NULL)
+        status = no_memory(err);
+    if (status == DLOCK_OK)
+        status = holders_report(&reporting, &holders, flights, timeout_ns, stopped);
+    for (size_t i = 0; i < parts && flights != NULL; i++)
+        zk_flight_free(flights[i]);
+    free(flights);
     free(holders.items);
     return status;
 }

@@ -7,6 +7,7 @@
 
 #include "errmap.h"
 #include "lib/holder_text.h"
+#include "lib/time.h"
 #include "parents.h"
 #include "permit.h"
 #include "slot.h"
@@ -14,8 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATIENCE 50 /* questions, while contenders before us take their permits */
-#define TRIES    4  /* the node of the name, or our own node, may be deleted between two requests */
+#define TRIES 4 /* the node of the name, or our own node, may be deleted between two requests */
+
+/* Questions while contenders before us take their permits, or go, and the pauses between them, each
+ * twice the one before it. */
+#define PATIENCE       12
+#define PAUSE_FIRST_NS (1 * DL_NS_PER_MS)
+#define PAUSE_MOST_NS  (16 * DL_NS_PER_MS)
 
 /* One call of the slot. */
 struct take {
@@ -23,6 +29,7 @@ struct take {
     struct dlock_grant *grant;
     bool enqueue, refresh;
     int patience;
+    int64_t pause_ns; /* the next one */
 };
 
 static enum dlock_status ask(struct take *take, bool *known);
@@ -57,17 +64,28 @@ static enum dlock_status refused(struct take *take)
     return status == DLOCK_OK ? DLOCK_BUSY : status;
 }
 
-/* A permit may be free, but contenders before us have to choose first, or go. */
-static bool settles(const struct zk_standing *standing)
+/* A permit may be free, but contenders before us have to choose first, or go. Half of the time is
+ * left for taking the node back. */
+static bool settles(const struct take *take, const struct zk_standing *standing)
 {
-    return standing->limit > 1 && standing->before < standing->limit;
+    const struct zk_attempt *attempt = &take->attempt;
+    const int64_t until_ns =
+        attempt->start_ns + (attempt->deadline_ns - attempt->start_ns) / 2 - take->pause_ns;
+
+    return standing->limit > 1 && standing->before < standing->limit && take->patience > 0 &&
+           zk_link_now(attempt->session->link) < until_ns;
 }
 
 static enum dlock_status ask_again(struct take *take)
 {
+    const struct timespec pause = dl_time_spec(take->pause_ns);
     bool known = false;
-    enum dlock_status status = ask(take, &known);
+    enum dlock_status status = DLOCK_INTERNAL;
 
+    take->patience--;
+    take->pause_ns = 2 * take->pause_ns < PAUSE_MOST_NS ? 2 * take->pause_ns : PAUSE_MOST_NS;
+    (void)nanosleep(&pause, NULL);
+    status = ask(take, &known);
     return status == DLOCK_OK && !known ? DLOCK_BUSY : status;
 }
 
@@ -84,7 +102,7 @@ static enum dlock_status stands(struct take *take, const struct zk_standing *sta
     }
     zk_slot_wait(standing, take->grant);
     if (!take->enqueue && !take->refresh && take->attempt.slot->queued_ns == 0)
-        return settles(standing) && take->patience-- > 0 ? ask_again(take) : refused(take);
+        return settles(take, standing) ? ask_again(take) : refused(take);
     if (take->enqueue || take->refresh)
         zk_slot_queue(&take->attempt, lease_ms, take->grant);
     return DLOCK_BUSY;
@@ -302,7 +320,8 @@ enum dlock_status zk_take(struct zk_session *session, const struct dlock_request
     struct take take = {.grant = grant,
                         .enqueue = (req->flags & DLOCK_REQ_ENQUEUE) != 0,
                         .refresh = (req->flags & DLOCK_REQ_REFRESH) != 0,
-                        .patience = PATIENCE};
+                        .patience = PATIENCE,
+                        .pause_ns = PAUSE_FIRST_NS};
     bool known = false;
     enum dlock_status status = zk_slot_begin(&take.attempt, session, req, err);
 

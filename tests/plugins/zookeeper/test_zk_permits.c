@@ -6,6 +6,9 @@
 #include "name_kit.h"
 #include "permit_calls.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+
 Test(permits, LIM_2_the_lowest_one_and_a_fence_of_its_own)
 {
     struct dlt_holder holders[4];
@@ -90,6 +93,34 @@ Test(permits, C13_a_waiter_that_may_choose_and_does_not_is_shown)
     close_all();
 }
 
+#define MANY 70 /* more than the client asks for at once */
+
+/* A waiter that may choose, and does not, is one more for each of them. */
+Test(permits, C13_each_of_many_holders_is_shown_with_the_same_waiters)
+{
+    static struct dlt_request many[MANY];
+    static struct dlt_holder holders[MANY + 1];
+    size_t count = MANY + 1;
+
+    open_semaphore("many", MANY + 1);
+    want_permit(&t, &b, 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        dlt_request(&s, &many[i], "job", (unsigned char)i, DLT_ZK_TTL_MS);
+        many[i].req.token[0] = 1;
+        many[i].req.limit = MANY + 1;
+        want_permit(&s, &many[i], i + 1);
+    }
+    queue(&u, &c);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
+    cr_assert_eq(dlt_inspect(&t, "job", holders, &count), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(count, MANY, "%zu holders", count);
+    for (size_t i = 0; i < count; i++)
+        cr_assert_eq(holders[i].waiters, 1, "holder %zu: %u waiters", i, holders[i].waiters);
+    for (uint32_t i = 0; i < MANY; i++)
+        forget(&s, &many[i]);
+    close_all();
+}
+
 /* By its own request, and by one that knows the token only. */
 Test(permits, UNL_1_a_waiter_that_may_choose_holds_nothing)
 {
@@ -118,6 +149,39 @@ Test(permits, LIM_1_one_number_for_all)
 {
     want_one_limit();
     cr_assert_eq(nodes_count("job", ""), 1, "a refusal leaves no node");
+    close_all();
+}
+
+/* Packets of the client, as the server counts them; -1: it knows no such client. */
+static long packets_of(const struct dlt_session *session)
+{
+    const char *text = dlt_zk_word(&server.members[0], "cons");
+    const char *end = NULL, *at = NULL;
+    char sid[40];
+
+    (void)snprintf(sid, sizeof sid, "sid=0x%" PRIx64 ",", session_id(session));
+    end = strstr(text, sid);
+    for (const char *found = strstr(text, "recved="); found != NULL && found < end;
+         found = strstr(found + 1, "recved="))
+        at = found;
+    return at != NULL ? strtol(at + strlen("recved="), NULL, 10) : -1;
+}
+
+/* A permit may be free as soon as the node of another limit goes, which may take long. */
+Test(permits, C21_a_call_that_only_tries_does_not_keep_the_server_busy)
+{
+    long packets = 0;
+
+    open_semaphore("patient", 3);
+    want_permit(&s, &a, 0);
+    (void)dlt_zk_ask(&server, "create -s %s/job/_c_old-__WRIT__", base);
+    packets = packets_of(&t);
+    cr_assert_geq(packets, 0, "%s", dlt_zk_word(&server.members[0], "cons"));
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "it is before us");
+    packets = packets_of(&t) - packets;
+    cr_assert_gt(packets, 4, "it asked once more: the node may go at once");
+    cr_assert_lt(packets, 40, "%ld packets", packets);
+    cr_assert_eq(nodes_count("job", ""), 2, "a refusal leaves no node");
     close_all();
 }
 
