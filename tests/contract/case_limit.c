@@ -96,6 +96,59 @@ void dlt_case_limit_permits(struct dlt_run *run)
     }
 }
 
+#define MANY 70
+
+struct many_seen {
+    unsigned holders;
+    unsigned of_permit[MANY];
+};
+
+static bool many_add(void *arg, const struct dlock_holder *holder)
+{
+    struct many_seen *seen = arg;
+
+    DLT_CHECK(holder->limit == MANY && holder->permit < MANY, "permit %u of %u is shown",
+              holder->permit, holder->limit);
+    DLT_CHECK(holder->waiters == 0 || holder->waiters == UINT32_MAX, "%u waiters are shown",
+              holder->waiters);
+    seen->holders++;
+    seen->of_permit[holder->permit]++;
+    return false;
+}
+
+static void want_many(const struct many_seen *seen, const char *call)
+{
+    DLT_CHECK(seen->holders == MANY, "%s shows %u holders of %d", call, seen->holders, MANY);
+    for (int i = 0; i < MANY; i++)
+        DLT_CHECK(seen->of_permit[i] == 1, "%s shows permit %d %u times", call, i,
+                  seen->of_permit[i]);
+}
+
+void dlt_case_limit_of_many(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlt_name name = dlt_name(run, "x");
+    struct many_seen inspected = {0}, listed = {0};
+    struct dlock *locks[MANY];
+
+    for (int i = 0; i < MANY; i++) {
+        locks[i] = semaphore(run, client, MANY);
+        DLT_OK(dlock_trylock(locks[i], &dlt_err));
+    }
+    if (dlt_can_inspect(client)) {
+        DLT_OK(dlock_client_inspect(client, name.text, name.len, many_add, &inspected, &dlt_err));
+        want_many(&inspected, "inspect");
+        DLT_OK(dlock_client_list(client, name.text, name.len, many_add, &listed, &dlt_err));
+        want_many(&listed, "list");
+    }
+    for (int i = 0; i < MANY; i++) {
+        DLT_OK(dlock_unlock(locks[i], &dlt_err));
+        dlock_free(locks[i]);
+    }
+    want_seen(run, client, 0);
+    dlock_client_close(client);
+}
+
 static void want_config(struct dlock *lock, const char *one, const char *other)
 {
     DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_CONFIG);

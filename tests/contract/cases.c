@@ -324,6 +324,8 @@ static const struct dlt_case cases[] = {
     CASE(
         limit_permits, "C21 LIM-1 LIM-2", LIMIT, 0, 0,
         "Three hold a semaphore of three; each has the lowest free permit and a fence of its own."),
+    CASE(limit_of_many, "C21", LIMIT, 0, 60,
+         "inspect and list show each of 70 holders of a semaphore, once."),
     CASE(limit_is_one_number, "C21 LIM-1", LIMIT, 0, 0,
          "A user with another limit, or none, is CONFIG with both numbers until the name is free."),
     CASE(limit_race, "C21 C13", LIMIT, 0, 60,

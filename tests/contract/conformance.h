@@ -140,6 +140,7 @@ void dlt_case_keep_or_a_refusal(struct dlt_run *run);
 
 /* case_limit.c */
 void dlt_case_limit_permits(struct dlt_run *run);
+void dlt_case_limit_of_many(struct dlt_run *run);
 void dlt_case_limit_is_one_number(struct dlt_run *run);
 void dlt_case_limit_race(struct dlt_run *run);
 void dlt_case_limit_is_fifo(struct dlt_run *run);

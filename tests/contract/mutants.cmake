@@ -215,5 +215,17 @@ dlt_add_mutant(publishes_one_byte_less entry.c data_are_bytes
 dlt_add_mutant(shows_the_data_of_the_first inspect.c data_of_each_holder
   "memcpy(found->data, c->data, c->data_len);"
   "memcpy(found->data, name->holders->data, c->data_len);")
+dlt_add_mutant(shows_the_data_of_the_one_before inspect.c data_belong_to_the_claim
+  "memcpy(found->data, c->data, c->data_len);"
+  "{
+            static unsigned char before[DLOCK_DATA_MAX];
+
+            memcpy(found->data, before, c->data_len);
+            memcpy(before, c->data, c->data_len);
+        }")
+dlt_add_mutant(shows_the_first_64 inspect.c limit_of_many
+  "c != NULL; c = c->next) {
+        struct found" "c != NULL && shot->count < 64; c = c->next) {
+        struct found")
 dlt_add_mutant(lets_a_race_be_lost queue.c race_of_threads
   "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (list->expires_ns > 0)")
