@@ -228,14 +228,16 @@ static int64_t number(const char *text)
 static void item_read(struct my_batch_item *item, MYSQL_ROW row, const unsigned long *lengths)
 {
     const struct dlock_request *req = item->op->req;
+    const bool is_token = lengths[TOKEN] == sizeof req->token &&
+                          memcmp(row[TOKEN], req->token, sizeof req->token) == 0;
 
     item->found = true;
     item->left_us = number(row[LEFT_US]);
     item->readers_us = number(row[READERS_US]);
     item->fence = (uint64_t)number(row[FENCE]);
     item->has_permits = lengths[TOKEN] == 0 && item->left_us > 0;
-    item->is_ours = lengths[TOKEN] == sizeof req->token &&
-                    memcmp(row[TOKEN], req->token, sizeof req->token) == 0 && item->left_us > 0;
+    item->is_ours = is_token && item->left_us > 0;
+    item->is_unlocked = is_token && item->left_us == 0;
 }
 
 static enum dlock_status rows_read(struct my_connection *conn, MYSQL_RES *result,
@@ -245,7 +247,7 @@ static enum dlock_status rows_read(struct my_connection *conn, MYSQL_RES *result
     MYSQL_ROW row = NULL;
 
     for (size_t i = 0; i < n; i++)
-        items[i]->found = items[i]->is_ours = items[i]->has_permits = false;
+        items[i]->found = items[i]->is_ours = items[i]->is_unlocked = items[i]->has_permits = false;
     if (result == NULL || mysql_num_fields(result) != COLUMNS)
         return my_connection_bad_reply(conn, err);
     while ((row = mysql_fetch_row(result)) != NULL) {
@@ -278,7 +280,8 @@ enum dlock_status my_batch_run(struct my_connection *conn, struct my_batch_item 
         status = my_connection_bad_reply(conn, err);
     for (; answer->count < results.count && answer->count < count; answer->count++) {
         answer->affected[answer->count] = results.affected[answer->count];
-        if (status == DLOCK_OK && which[answer->count] == MY_READ_ALL)
+        if (status == DLOCK_OK &&
+            (which[answer->count] == MY_READ_ALL || which[answer->count] == MY_OVER_ALL))
             status = rows_read(conn, results.list[answer->count], items, n, err);
     }
     my_query_results_free(&results);

@@ -28,9 +28,10 @@ struct my_batch_item {
     struct dlock_batch_op *op;
     enum my_batch_state state;
     bool repeated; /* a statement before this one may have been executed */
-    /* What MY_READ_ALL found. */
+    /* What MY_READ_ALL or MY_OVER_ALL found. */
     bool found;
-    bool is_ours;     /* the token of the request holds the name */
+    bool is_ours;     /* the token of the request holds the name, or held it last */
+    bool is_unlocked; /* of MY_OVER_ALL, row: that token has been given back */
     bool has_permits; /* or is kept */
     int64_t left_us, readers_us;
     uint64_t fence;

@@ -352,23 +352,73 @@ static bool is_plain_unlock(const struct dlock_request *req)
     return is_plain(req) && slot->asked && dlock_request_keep_ms(req) == 0;
 }
 
-/* What the rows said before the exchange ended the leases: all of these, or one of them had just
- * run out. */
-static void items_end(struct my_batch_item *const *items, size_t n, uint64_t ended)
+static enum dlock_status lost(const struct my_batch_item *item)
 {
-    const size_t held = ours(items, n);
+    return item->repeated ? DLOCK_UNKNOWN : DLOCK_LOST;
+}
+
+static enum dlock_status ran_out(const struct my_batch_item *item, const char *more)
+{
+    return dlock_fail(item->op->err, MY_ORIGIN, DLOCK_UNKNOWN, 0,
+                      "a lease of the batch ran out meanwhile%s", more);
+}
+
+/* `ended` of these leases were ended, and the others had just run out. A row with the token tells
+ * which; other rows, or no row, may follow either. */
+static void items_judge(struct my_batch_item *const *items, size_t n, size_t ended)
+{
+    size_t open = 0, unlocked = 0;
 
     for (size_t i = 0; i < n; i++) {
-        struct my_batch_item *item = items[i];
-        enum dlock_status status = DLOCK_OK;
-
-        if (item->is_ours && ended != held)
-            status = dlock_fail(item->op->err, MY_ORIGIN, DLOCK_UNKNOWN, 0,
-                                "a lease of the batch ran out meanwhile");
-        else if (!item->is_ours)
-            status = item->repeated ? DLOCK_UNKNOWN : DLOCK_LOST;
-        item_done(item, status);
+        unlocked += items[i]->is_unlocked;
+        open += !items[i]->is_unlocked && !items[i]->is_ours;
     }
+    for (size_t i = 0; i < n; i++) {
+        struct my_batch_item *item = items[i];
+
+        if (item->is_ours || (!item->is_unlocked && ended == unlocked))
+            item_done(item, lost(item));
+        else if (item->is_unlocked || ended == unlocked + open)
+            item_done(item, DLOCK_OK);
+        else
+            item_done(item, ran_out(item, ""));
+    }
+}
+
+/* The leases that the rows said were held before the exchange, of which fewer were ended. */
+static void items_read_again(struct batch *batch, struct my_batch_item *const *items, size_t n,
+                             size_t ended)
+{
+    static const enum my_statement over = MY_OVER_ALL;
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct my_batch_answer answer;
+
+    if (batch_run(batch, items, n, &over, 1, &answer, &err) == DLOCK_OK) {
+        items_judge(items, n, ended);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        item_done(items[i], ran_out(items[i], ", and the rows could not be read"));
+}
+
+/* By what the rows said before the exchange ended the leases. */
+static void items_end(struct batch *batch, struct my_batch_item *const *items, size_t n,
+                      uint64_t ended)
+{
+    struct my_batch_item *held[MY_BATCH_MOST];
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!items[i]->is_ours)
+            item_done(items[i], lost(items[i]));
+        else
+            held[count++] = items[i];
+    }
+    if (ended != count)
+        items_read_again(batch, held, count, (size_t)ended);
+    else
+        for (size_t i = 0; i < count; i++)
+            item_done(held[i], DLOCK_OK);
 }
 
 static bool unlock_some(struct batch *batch, struct my_batch_item **items, size_t n)
@@ -379,7 +429,7 @@ static bool unlock_some(struct batch *batch, struct my_batch_item **items, size_
     enum dlock_status status = batch_run(batch, items, n, which, 2, &answer, &err);
 
     if (status == DLOCK_OK) {
-        items_end(items, n, answer.affected[1]);
+        items_end(batch, items, n, answer.affected[1]);
         return true;
     }
     if (batch->conn->dead) {

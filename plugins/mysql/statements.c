@@ -232,6 +232,9 @@ static const struct my_sql row[MY_STATEMENTS] = {
                   " WHERE name = @n AND " LIVE " AND token <> '' AND (token = @t OR @i)",
                   ""},
     [MY_GUARD] = {ROW_GUARD, "iiiiii"},
+    [MY_OVER_ALL] = {"SELECT name, token, until_us, readers_us, fence"
+                     " FROM {names}" BY_KEY " WHERE name IN (@b)",
+                     "bbiii"},
     [MY_GUARD_NOW] = {ROW_GUARD " NOWAIT", "iiiiii"},
     [MY_STEP_DOWN] = {STEP_DOWN_TEXT, ""},
     READER_STATEMENTS,
@@ -297,6 +300,9 @@ static const struct my_sql insert[MY_STATEMENTS] = {
                   ""},
     [MY_GUARD] = {INSERT_GUARD, "iiiiii"},
     [MY_GUARD_NOW] = {INSERT_GUARD " NOWAIT", "iiiiii"},
+    [MY_OVER_ALL] = {"SELECT name, token, until_us, readers_us, 0"
+                     " FROM {names}" BY_KEY " WHERE name IN (@b)",
+                     "bbiii"},
     [MY_STEP_DOWN] = {STEP_DOWN_TEXT, ""},
     READER_STATEMENTS,
     DATA_STATEMENTS,

@@ -30,6 +30,7 @@ enum my_statement {
     MY_FENCE_ALL,  /* insert, of @b: the next number of each name that its token holds */
     MY_READ_ALL,   /* of @b: token, what is left, fence; without a lock */
     MY_UNLOCK_ALL, /* of @b: each that its token holds */
+    MY_OVER_ALL,   /* as MY_READ_ALL, but until_us and not what is left: 0 after an unlock */
     MY_BREAK,      /* exclusive, of any holder */
     MY_GUARD,      /* begins each change of readers */
     MY_GUARD_NOW,  /* the same, and does not wait for the row */
