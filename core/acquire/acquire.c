@@ -20,11 +20,11 @@ static bool is_intact_after_watch(enum dlock_status status)
     return status == DLOCK_TIMEOUT || status == DLOCK_CANCELED || status == DLOCK_UNAVAILABLE;
 }
 
-static enum dlock_status watch_call(struct dl_acquire *a)
+static enum dlock_status watch_call(struct dl_acquire *a, struct dlock_grant *grant)
 {
     struct dlock_request *req = &a->lock->claim->req;
     struct dl_session *session = NULL;
-    enum dlock_status status = dl_claim_session(a->client, a->lock->claim, DL_USE_WAIT,
+    enum dlock_status status = dl_claim_session(a->lock->client, a->lock->claim, DL_USE_WAIT,
                                                 a->attempt.until_ns, &session, a->err);
 
     if (status != DLOCK_OK)
@@ -33,13 +33,13 @@ static enum dlock_status watch_call(struct dl_acquire *a)
     req->deadline_ns = a->attempt.until_ns;
     status = dl_acquire_steps_watched_set(a, session);
     if (status == DLOCK_OK) {
-        status = dl_dispatch_watch(a->client->plugin, session->self, session->caps, req, &a->grant,
-                                   a->err);
+        status = dl_dispatch_watch(a->lock->client->plugin, session->self, session->caps, req,
+                                   grant, a->err);
         (void)dl_acquire_steps_watched_set(a, NULL);
     } else {
         status = DLOCK_CANCELED;
     }
-    dl_claim_session_put(a->client, a->lock->claim, DL_USE_WAIT, session,
+    dl_claim_session_put(a->lock->client, a->lock->claim, DL_USE_WAIT, session,
                          is_intact_after_watch(status) ? DLOCK_OK : status);
     return status;
 }
@@ -47,14 +47,15 @@ static enum dlock_status watch_call(struct dl_acquire *a)
 static void step_watch(struct dl_acquire *a)
 {
     bool held = dl_local_waiter_held_here(a->lock);
-    enum dlock_status status = held ? park(a, a->attempt.until_ns, true) : watch_call(a);
+    struct dlock_grant grant = {0};
+    enum dlock_status status = held ? park(a, a->attempt.until_ns, true) : watch_call(a, &grant);
 
     if (held && status == DLOCK_OK)
         return; /* handed */
-    if (status == DLOCK_OK && dl_acquire_steps_fence_check(a) != DLOCK_OK)
+    if (status == DLOCK_OK && dl_acquire_steps_granted(a, &grant) != DLOCK_OK)
         status = DLOCK_INTERNAL;
-    dl_acquire_fsm_watched(&a->attempt, dl_acquire_steps_now(a), status, &a->grant,
-                           dl_client_random(a->client));
+    dl_acquire_fsm_watched(&a->attempt, dl_acquire_steps_now(a), status, &grant,
+                           dl_client_random(a->lock->client));
     dl_acquire_steps_entry_set(a, a->attempt.has_entry && a->attempt.step != DL_STEP_DONE);
 }
 
@@ -94,7 +95,7 @@ static enum dlock_status attempt_run(struct dl_acquire *a)
     do {
         while (a->attempt.step != DL_STEP_DONE)
             step(a);
-    } while (dl_lengthen(a->lock, &a->attempt, &a->grant, &a->now_ns, a->err));
+    } while (dl_lengthen(a->lock, &a->attempt, &a->granted.lease_ms, &a->now_ns, a->err));
     return a->attempt.result;
 }
 
@@ -102,7 +103,7 @@ enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t t
                              struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
-    struct dl_acquire a = {.lock = lock, .client = client, .err = err, .waiting.lock = lock};
+    struct dl_acquire a = {.lock = lock, .err = err, .waiting.lock = lock};
     bool wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
     int64_t deadline_ns = dl_clock_after_ms(dl_acquire_steps_now(&a), timeout_ms);
     enum dlock_status status;

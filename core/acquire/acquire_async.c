@@ -19,8 +19,8 @@ enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async, 
     struct dl_acquire *a = &async->a;
     enum dlock_status status;
 
-    *async = (struct dl_acquire_async){
-        .a = {.lock = lock, .client = lock->client, .err = err, .async = true, .waiter = waiter}};
+    *async =
+        (struct dl_acquire_async){.a = {.lock = lock, .err = err, .async = true, .waiter = waiter}};
     a->waiting.lock = lock;
     async->wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
     async->until_ns = dl_clock_after_ms(dl_acquire_steps_now(a), timeout_ms);
@@ -38,13 +38,13 @@ static bool start(struct dl_acquire_async *async)
     struct dlock *lock = a->lock;
     bool over = true;
 
-    (void)pthread_mutex_lock(&a->client->mutex);
+    (void)pthread_mutex_lock(&a->lock->client->mutex);
     (void)dl_acquire_steps_now(a);
     if (async->status == DLOCK_OK && async->wait)
         over = dl_local_waiter_admission_locked(lock, async->until_ns, a->now_ns, &async->status);
     if (over)
         dl_acquire_steps_admitted_locked(a, async->wait);
-    (void)pthread_mutex_unlock(&a->client->mutex);
+    (void)pthread_mutex_unlock(&a->lock->client->mutex);
     if (!over)
         return false;
     async->started = true;
@@ -64,15 +64,18 @@ static void wait_begin(struct dl_acquire_async *async, enum dl_acquire_async_wai
     async->waits = (uint8_t)waits;
     async->held = held;
     async->until_ns = until_ns;
-    (void)pthread_mutex_lock(&a->client->mutex);
+    (void)pthread_mutex_lock(&a->lock->client->mutex);
     dl_local_waiter_park_begin_locked(a->lock, held, !a->attempt.uncertain);
-    (void)pthread_mutex_unlock(&a->client->mutex);
+    (void)pthread_mutex_unlock(&a->lock->client->mutex);
 }
 
 /* A grant that came meanwhile is found by the next try. */
 static void watched(struct dl_acquire *a, enum dlock_status status)
 {
-    dl_acquire_fsm_watched(&a->attempt, a->now_ns, status, &a->grant, dl_client_random(a->client));
+    const struct dlock_grant none = {0};
+
+    dl_acquire_fsm_watched(&a->attempt, a->now_ns, status, &none,
+                           dl_client_random(a->lock->client));
     dl_acquire_steps_entry_set(a, a->attempt.has_entry && a->attempt.step != DL_STEP_DONE);
 }
 
@@ -83,14 +86,14 @@ static bool wait_over(struct dl_acquire_async *async)
     enum dlock_status status;
     bool over;
 
-    (void)pthread_mutex_lock(&a->client->mutex);
+    (void)pthread_mutex_lock(&a->lock->client->mutex);
     over = dl_local_waiter_park_over_locked(a->lock, async->until_ns, async->held, &status);
     if (!over && async->waits == DL_ACQUIRE_ASYNC_WATCHES && async->news) {
         a->lock->waiting->ready = false;
         status = DLOCK_BUSY;
         over = true;
     }
-    (void)pthread_mutex_unlock(&a->client->mutex);
+    (void)pthread_mutex_unlock(&a->lock->client->mutex);
     if (!over)
         return false;
     (void)dl_acquire_steps_now(a);
@@ -120,19 +123,21 @@ static bool talks(const struct dl_acquire *a)
 static bool session_awaited(struct dl_acquire_async *async)
 {
     struct dl_acquire *a = &async->a;
-    enum dl_use use = dl_client_has(a->client, DLOCK_CAP_SESSION) ? DL_USE_LEASE : DL_USE_ACQUIRE;
+    enum dl_use use =
+        dl_client_has(a->lock->client, DLOCK_CAP_SESSION) ? DL_USE_LEASE : DL_USE_ACQUIRE;
     int64_t now_ns = dl_acquire_steps_now(a);
 
     if ((a->attempt.step != DL_STEP_TRY && a->attempt.step != DL_STEP_REFRESH) ||
         a->lock->claim->lease_session != NULL || now_ns >= a->attempt.until_ns ||
-        !dl_session_pool_is_spent(&a->client->pool, use)) {
+        !dl_session_pool_is_spent(&a->lock->client->pool, use)) {
         async->polls = 0;
         return false;
     }
-    wait_begin(async, DL_ACQUIRE_ASYNC_SESSION, false,
-               dl_earlier(a->attempt.until_ns,
-                          now_ns + dl_backoff_delay(async->polls++, SESSION_FIRST_NS,
-                                                    SESSION_MOST_NS, dl_client_random(a->client))));
+    wait_begin(
+        async, DL_ACQUIRE_ASYNC_SESSION, false,
+        dl_earlier(a->attempt.until_ns,
+                   now_ns + dl_backoff_delay(async->polls++, SESSION_FIRST_NS, SESSION_MOST_NS,
+                                             dl_client_random(a->lock->client))));
     return true;
 }
 
@@ -141,9 +146,9 @@ static void news_clear(struct dl_acquire_async *async)
 {
     if (async->a.waiter == 0)
         return;
-    (void)pthread_mutex_lock(&async->a.client->mutex);
+    (void)pthread_mutex_lock(&async->a.lock->client->mutex);
     async->news = false;
-    (void)pthread_mutex_unlock(&async->a.client->mutex);
+    (void)pthread_mutex_unlock(&async->a.lock->client->mutex);
 }
 
 /* *apart: an exchange is left to the caller. */
@@ -217,9 +222,10 @@ static enum dl_acquire_async_next run(struct dl_acquire_async *async, bool stall
             if (gives_way(async, begun_ns))
                 return DL_ACQUIRE_ASYNC_WAITS;
         }
-        if (async->apart && dl_lengthen_is_due(a->lock, &a->attempt, &a->grant, a->now_ns))
+        if (async->apart &&
+            dl_lengthen_is_due(a->lock, &a->attempt, a->granted.lease_ms, a->now_ns))
             return DL_ACQUIRE_ASYNC_TALKS;
-    } while (dl_lengthen(a->lock, &a->attempt, &a->grant, &a->now_ns, a->err));
+    } while (dl_lengthen(a->lock, &a->attempt, &a->granted.lease_ms, &a->now_ns, a->err));
     return DL_ACQUIRE_ASYNC_ENDED;
 }
 

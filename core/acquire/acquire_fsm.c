@@ -73,7 +73,7 @@ static void finish(struct dl_acquire_fsm *attempt, int64_t now_ns, enum dlock_st
 void dl_acquire_fsm_start(struct dl_acquire_fsm *attempt, const struct dl_acquire_fsm_rules *rules,
                           int64_t now_ns, int64_t deadline_ns)
 {
-    *attempt = (struct dl_acquire_fsm){.rules = *rules, .start_ns = now_ns};
+    *attempt = (struct dl_acquire_fsm){.rules = *rules};
     attempt->deadline_ns = rules->wait ? deadline_ns : now_ns + rules->op_timeout_ns;
     go_try(attempt, now_ns);
 }
@@ -103,10 +103,10 @@ static void again_or_finish(struct dl_acquire_fsm *attempt, int64_t now_ns,
 void dl_acquire_fsm_connected(struct dl_acquire_fsm *attempt, int64_t now_ns,
                               const struct dl_acquire_fsm_rules *rules)
 {
+    if (!rules->wait) /* op_timeout may be longer than it was */
+        attempt->deadline_ns += rules->op_timeout_ns - attempt->rules.op_timeout_ns;
     attempt->rules = *rules;
     attempt->failures = 0;
-    if (!rules->wait) /* op_timeout may be longer than it was */
-        attempt->deadline_ns = attempt->start_ns + rules->op_timeout_ns;
     go_try(attempt, now_ns);
 }
 
@@ -131,14 +131,15 @@ void dl_acquire_fsm_no_session(struct dl_acquire_fsm *attempt, int64_t now_ns,
 static void granted(struct dl_acquire_fsm *attempt, int64_t now_ns, int64_t valid_until_ns,
                     int64_t lease_ms)
 {
-    attempt->valid_until_ns = valid_until_ns;
     attempt->failures = 0;
-    if (dl_validity_enough(now_ns, valid_until_ns, lease_ms))
+    if (dl_validity_enough(now_ns, valid_until_ns, lease_ms)) {
+        attempt->valid_until_ns = valid_until_ns;
         go_done(attempt, DLOCK_OK);
-    else if (attempt->rules.wait && now_ns < attempt->deadline_ns)
+    } else if (attempt->rules.wait && now_ns < attempt->deadline_ns) {
         go_return(attempt, now_ns, DL_STEP_TRY, DLOCK_TIMEOUT);
-    else
+    } else {
         go_return(attempt, now_ns, DL_STEP_DONE, DLOCK_TIMEOUT);
+    }
 }
 
 /* Notes what a BUSY says of our entry in the store's queue. false: the request was to refresh the

@@ -49,7 +49,7 @@ enum dl_step {
     DL_STEP_RETURN,  /* release by token, answer or not by until_ns; the attempt's token is used up
                       */
     DL_STEP_DONE     /* result */
-};
+} __attribute__((packed));
 
 /* The rules of one call; they do not change. */
 struct dl_acquire_fsm_rules {
@@ -65,22 +65,23 @@ struct dl_acquire_fsm_rules {
 
 struct dl_acquire_fsm {
     struct dl_acquire_fsm_rules rules;
-    int64_t start_ns, deadline_ns;
+    int64_t deadline_ns;
 
+    union {
+        int64_t until_ns;       /* of the step */
+        int64_t valid_until_ns; /* at DONE with OK */
+    };
     enum dl_step step;
-    enum dlock_status result; /* at DONE */
-    int64_t until_ns;         /* of the step */
-    int64_t valid_until_ns;   /* at DONE with OK */
-
     enum dl_step after_return;
     bool uncertain;         /* a request of this token may have been executed unseen */
     bool arrival_uncertain; /* the same for TRY alone: a REFRESH does nothing once the entry is gone
                              */
-    unsigned failures, polls;  /* in a row; for the back-off */
+    bool enqueued;          /* a request for a queue entry was sent with this token */
+    bool has_entry;         /* the last answer of the store was "queued" */
+    enum dlock_status result;  /* at DONE */
     enum dlock_status failure; /* the status of the last failure; valid while failures > 0 */
+    unsigned failures, polls;  /* in a row; for the back-off */
 
-    bool enqueued;         /* a request for a queue entry was sent with this token */
-    bool has_entry;        /* the last answer of the store was "queued" */
     uint64_t entry_fence;  /* the counter in that answer */
     int64_t entry_base_ns; /* when the request of that answer was sent */
 };

@@ -11,7 +11,7 @@
 enum dlock_status dl_acquire_steps_begin_locked(struct dl_acquire *a, enum dlock_mode mode)
 {
     struct dlock *lock = a->lock;
-    struct dlock_client *client = a->client;
+    struct dlock_client *client = a->lock->client;
     struct dlock_error *err = a->err;
     enum dlock_status status;
 
@@ -54,13 +54,14 @@ static enum dlock_status request_begin(struct dl_acquire *a)
 
     if (a->begun)
         return DLOCK_OK;
-    if (dl_ttl_grid_judge(&a->client->pool.ttls, a->lock->options->ttl_ms, a->err) != DLOCK_OK)
+    if (dl_ttl_grid_judge(&a->lock->client->pool.ttls, a->lock->options->ttl_ms, a->err) !=
+        DLOCK_OK)
         return DLOCK_CONFIG;
-    if (a->client->host.random(token, sizeof token) != 0)
+    if (a->lock->client->host.random(token, sizeof token) != 0)
         return dl_error(a->err, DLOCK_INTERNAL, "no random bytes for an owner token");
-    (void)pthread_mutex_lock(&a->client->mutex); /* dlock_token may be reading */
+    (void)pthread_mutex_lock(&a->lock->client->mutex); /* dlock_token may be reading */
     dl_handle_begin_claim_locked(a->lock, token);
-    (void)pthread_mutex_unlock(&a->client->mutex);
+    (void)pthread_mutex_unlock(&a->lock->client->mutex);
     a->begun = true;
     return DLOCK_OK;
 }
@@ -69,10 +70,10 @@ enum dlock_status dl_acquire_steps_watched_set(struct dl_acquire *a, struct dl_s
 {
     enum dlock_status cancel;
 
-    (void)pthread_mutex_lock(&a->client->mutex);
+    (void)pthread_mutex_lock(&a->lock->client->mutex);
     cancel = a->waiting.cancel;
     a->waiting.watched = cancel == DLOCK_OK ? session : NULL;
-    (void)pthread_mutex_unlock(&a->client->mutex);
+    (void)pthread_mutex_unlock(&a->lock->client->mutex);
     return cancel;
 }
 
@@ -83,27 +84,27 @@ void dl_acquire_steps_entry_set(struct dl_acquire *a, bool has_entry)
     if (a->has_entry == has_entry)
         return;
     a->has_entry = has_entry;
-    (void)pthread_mutex_lock(&a->client->mutex);
+    (void)pthread_mutex_lock(&a->lock->client->mutex);
     if (has_entry)
         name->queue_entries++;
     else
         name->queue_entries--;
-    (void)pthread_mutex_unlock(&a->client->mutex);
+    (void)pthread_mutex_unlock(&a->lock->client->mutex);
 }
 
 /* Notes whether the store has our queue entry. A handle of this client that holds the lock learns
  * how many others wait. */
-static void entry_note(struct dl_acquire *a)
+static void entry_note(struct dl_acquire *a, const struct dlock_grant *grant)
 {
     struct dl_name_state *name = a->lock->name;
 
     dl_acquire_steps_entry_set(a, a->attempt.has_entry && a->attempt.step != DL_STEP_DONE);
     if (!a->has_entry)
         return;
-    DL_PROBE(queued, a->lock, a->grant.queue_position, a->grant.waiters);
-    (void)pthread_mutex_lock(&a->client->mutex);
-    dl_name_state_note_waiters(name, a->grant.waiters, name->queue_entries - 1, a->now_ns);
-    (void)pthread_mutex_unlock(&a->client->mutex);
+    DL_PROBE(queued, a->lock, grant->queue_position, grant->waiters);
+    (void)pthread_mutex_lock(&a->lock->client->mutex);
+    dl_name_state_note_waiters(name, grant->waiters, name->queue_entries - 1, a->now_ns);
+    (void)pthread_mutex_unlock(&a->lock->client->mutex);
 }
 
 /* Logs a failure of the store once, and notes it for the waiters behind this call. */
@@ -113,31 +114,37 @@ static void failure_note(struct dl_acquire *a)
 
     if (failing != DLOCK_OK && a->attempt.step != DL_STEP_DONE &&
         (a->attempt.failures > 1 || !a->attempt.rules.connected)) /* not for one lost connection */
-        dl_acquire_text_fails(&a->text, a->err, a->lock->name, &a->client->host.log);
+        dl_acquire_text_fails(&a->text, a->err, a->lock->name, &a->lock->client->host.log);
     if (a->failing == failing)
         return;
     a->failing = failing;
-    (void)pthread_mutex_lock(&a->client->mutex);
+    (void)pthread_mutex_lock(&a->lock->client->mutex);
     a->lock->name->failure = failing;
-    (void)pthread_mutex_unlock(&a->client->mutex);
+    (void)pthread_mutex_unlock(&a->lock->client->mutex);
 }
 
-enum dlock_status dl_acquire_steps_fence_check(struct dl_acquire *a)
+enum dlock_status dl_acquire_steps_granted(struct dl_acquire *a, const struct dlock_grant *grant)
 {
-    if (!a->lock->options->must_fence || a->grant.fence != 0 ||
+    a->granted = (struct dl_acquire_granted){.fence = grant->fence,
+                                             .lease_ms = grant->lease_ms,
+                                             .fence_room = grant->fence_room,
+                                             .permit = grant->permit,
+                                             .waiters = grant->waiters};
+    if (!a->lock->options->must_fence || grant->fence != 0 ||
         a->lock->claim->req.mode == DLOCK_SHARED)
         return DLOCK_OK;
     return dl_error(a->err, DLOCK_INTERNAL, "fence=on: the store granted without a token");
 }
 
-static enum dlock_status call_lock(struct dl_acquire *a, struct dl_session *session)
+static enum dlock_status call_lock(struct dl_acquire *a, struct dl_session *session,
+                                   struct dlock_grant *grant)
 {
     enum dlock_status status = dl_acquire_steps_watched_set(a, session);
 
     if (status != DLOCK_OK)
         return status;
-    status = dl_dispatch_lock(a->client->plugin, session->self, session->caps, &a->lock->claim->req,
-                              &a->grant, a->err);
+    status = dl_dispatch_lock(a->lock->client->plugin, session->self, session->caps,
+                              &a->lock->claim->req, grant, a->err);
     (void)dl_acquire_steps_watched_set(a, NULL);
     return status;
 }
@@ -145,9 +152,9 @@ static enum dlock_status call_lock(struct dl_acquire *a, struct dl_session *sess
 /* Ends the attempt without an unlock. */
 static void abandon(struct dl_acquire *a, enum dlock_status status)
 {
-    dl_claim_forget(a->client, a->lock->claim);
+    dl_claim_forget(a->lock->client, a->lock->claim);
     a->begun = false;
-    dl_claim_lease_session_put(a->client, a->lock->claim, status);
+    dl_claim_lease_session_put(a->lock->client, a->lock->claim, status);
 }
 
 static uint32_t try_flags(const struct dl_acquire *a)
@@ -171,19 +178,20 @@ static void request_set(struct dl_acquire *a, int64_t sent_ns)
                            : dl_acquire_fsm_answer_until(&a->attempt, sent_ns);
 }
 
-static enum dlock_status try_call(struct dl_acquire *a, struct dl_session *session, int64_t sent_ns)
+static enum dlock_status try_call(struct dl_acquire *a, struct dl_session *session, int64_t sent_ns,
+                                  struct dlock_grant *grant)
 {
     struct dlock_request *req = &a->lock->claim->req;
     bool blocks = a->attempt.step == DL_STEP_LOCK;
     enum dlock_status status, cancel;
 
     request_set(a, sent_ns);
-    status = blocks ? call_lock(a, session)
-                    : dl_dispatch_trylock(a->client->plugin, session->self, session->caps, req,
-                                          &a->grant, a->err);
+    status = blocks ? call_lock(a, session, grant)
+                    : dl_dispatch_trylock(a->lock->client->plugin, session->self, session->caps,
+                                          req, grant, a->err);
     if (status == DLOCK_OK)
-        status = dl_acquire_steps_fence_check(a);
-    dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, status);
+        status = dl_acquire_steps_granted(a, grant);
+    dl_claim_session_put(a->lock->client, a->lock->claim, DL_USE_ACQUIRE, session, status);
     cancel = status == DLOCK_CANCELED ? dl_acquire_steps_watched_set(a, NULL) : DLOCK_OK;
     if (cancel != DLOCK_OK)
         status = dl_error(a->err, cancel, "%s", dlock_status_text((int)cancel));
@@ -230,21 +238,22 @@ static struct dl_acquire_fsm_rules rules_of(const struct dl_acquire *a, bool wai
 void dl_acquire_steps_no_session(struct dl_acquire *a, enum dlock_status status)
 {
     dl_acquire_fsm_no_session(&a->attempt, dl_acquire_steps_now(a), status,
-                              dl_client_random(a->client));
+                              dl_client_random(a->lock->client));
     failure_note(a);
 }
 
 /* The exchange of a TRY, REFRESH or LOCK has ended. */
-static void tried(struct dl_acquire *a, int64_t sent_ns, enum dlock_status status)
+static void tried(struct dl_acquire *a, int64_t sent_ns, enum dlock_status status,
+                  const struct dlock_grant *grant)
 {
     dl_handle_answered(a->lock, status);
-    dl_acquire_text_answered(&a->text, status, &a->grant, a->err);
-    dl_acquire_fsm_tried(&a->attempt, sent_ns, dl_acquire_steps_now(a), status, &a->grant,
-                         status == DLOCK_OK ? 0 : dl_client_random(a->client));
+    dl_acquire_text_answered(&a->text, status, grant, a->err);
+    dl_acquire_fsm_tried(&a->attempt, sent_ns, dl_acquire_steps_now(a), status, grant,
+                         status == DLOCK_OK ? 0 : dl_client_random(a->lock->client));
     if (a->attempt.step != DL_STEP_DONE)
-        dl_acquire_text_waits(&a->text, a->lock->name, &a->client->host.log);
+        dl_acquire_text_waits(&a->text, a->lock->name, &a->lock->client->host.log);
     failure_note(a);
-    entry_note(a);
+    entry_note(a, grant);
     if (status != DLOCK_OK && a->attempt.rules.session)
         abandon(a, status);
 }
@@ -261,37 +270,39 @@ enum dlock_status dl_acquire_steps_request(struct dl_acquire *a, int64_t sent_ns
 void dl_acquire_steps_tried(struct dl_acquire *a, int64_t sent_ns, enum dlock_status status,
                             const struct dlock_grant *grant)
 {
-    a->grant = *grant;
     if (status == DLOCK_OK)
-        status = dl_acquire_steps_fence_check(a);
-    tried(a, sent_ns, status);
+        status = dl_acquire_steps_granted(a, grant);
+    tried(a, sent_ns, status, grant);
 }
 
 static void step_try(struct dl_acquire *a)
 {
     struct dl_session *session = NULL;
+    struct dlock_grant grant = {0};
     int64_t sent_ns;
     enum dlock_status status =
-        dl_claim_session(a->client, a->lock->claim, DL_USE_ACQUIRE,
+        dl_claim_session(a->lock->client, a->lock->claim, DL_USE_ACQUIRE,
                          dl_acquire_steps_session_until(a), &session, a->err);
 
     if (status == DLOCK_OK) {
         status = request_begin(a);
         if (status != DLOCK_OK)
-            dl_claim_session_put(a->client, a->lock->claim, DL_USE_ACQUIRE, session, DLOCK_OK);
+            dl_claim_session_put(a->lock->client, a->lock->claim, DL_USE_ACQUIRE, session,
+                                 DLOCK_OK);
     }
     if (status != DLOCK_OK) {
         dl_acquire_steps_no_session(a, status);
         return;
     }
     sent_ns = dl_acquire_steps_now(a);
-    tried(a, sent_ns, try_call(a, session, sent_ns));
+    status = try_call(a, session, sent_ns, &grant);
+    tried(a, sent_ns, status, &grant);
 }
 
 /* A client that was opened lazily learns only now what its store can do. */
 static void step_connect(struct dl_acquire *a)
 {
-    struct dl_pool *pool = &a->client->pool;
+    struct dl_pool *pool = &a->lock->client->pool;
     struct dl_session *session = NULL;
     enum dlock_status status =
         dl_session_pool_take(pool, DL_USE_ACQUIRE, a->attempt.until_ns, &session, a->err);
@@ -306,7 +317,7 @@ static void step_connect(struct dl_acquire *a)
         dl_acquire_fsm_connected(&a->attempt, dl_acquire_steps_now(a), &rules);
     } else {
         dl_acquire_fsm_no_session(&a->attempt, dl_acquire_steps_now(a), status,
-                                  dl_client_random(a->client));
+                                  dl_client_random(a->lock->client));
     }
     failure_note(a);
 }
@@ -319,10 +330,11 @@ static void take_over(struct dl_acquire *a)
     a->begun = true;
     dl_acquire_steps_entry_set(
         a, false); /* the handle that handed the lease on withdraws our queue entry */
-    a->grant = (struct dlock_grant){.fence = claim->fence == 0 ? 0 : claim->fence + claim->handoffs,
+    a->granted =
+        (struct dl_acquire_granted){.fence = claim->fence == 0 ? 0 : claim->fence + claim->handoffs,
                                     .lease_ms = a->lock->renewal.lease_ms};
     dl_acquire_fsm_holds(&a->attempt, dl_acquire_steps_now(a), a->waiting.handed_until_ns,
-                         a->grant.lease_ms);
+                         a->granted.lease_ms);
 }
 
 /* Tries once: if the try fails, the store ends the lease by itself (C4). until_ns: 0: not even
@@ -330,16 +342,16 @@ static void take_over(struct dl_acquire *a)
 static void step_return(struct dl_acquire *a, int64_t until_ns)
 {
     if (until_ns != 0) {
-        dl_claim_give_back(a->client, a->lock->claim, DL_USE_HOLDER, until_ns);
+        dl_claim_give_back(a->lock->client, a->lock->claim, DL_USE_HOLDER, until_ns);
     } else {
         a->lock->claim->enqueued = false;
         abandon(a, DLOCK_UNKNOWN);
     }
     a->begun = false;
     dl_acquire_steps_entry_set(a, false);
-    (void)pthread_mutex_lock(&a->client->mutex);
+    (void)pthread_mutex_lock(&a->lock->client->mutex);
     dl_held_uncount_locked(a->lock); /* the lease may have come by a hand-off */
-    (void)pthread_mutex_unlock(&a->client->mutex);
+    (void)pthread_mutex_unlock(&a->lock->client->mutex);
     dl_acquire_fsm_returned(&a->attempt, dl_acquire_steps_now(a));
 }
 
@@ -347,22 +359,26 @@ static void granted_locked(struct dl_acquire *a)
 {
     struct dlock *lock = a->lock;
     struct dl_claim *claim = lock->claim;
+    const struct dlock_grant grant = {.fence = a->granted.fence,
+                                      .lease_ms = a->granted.lease_ms,
+                                      .permit = a->granted.permit,
+                                      .waiters = a->granted.waiters};
 
     claim->enqueued = false;
     if (!lock->is_holder) { /* from the store */
-        claim->fence = a->grant.fence;
-        claim->fence_room = a->grant.fence_room;
+        claim->fence = grant.fence;
+        claim->fence_room = a->granted.fence_room;
         claim->handoffs = 0;
-        dl_name_state_note_grant(lock->name, dl_held_waiters(lock, &a->grant),
+        dl_name_state_note_grant(lock->name, dl_held_waiters(lock, &grant),
                                  lock->name->queue_entries, a->now_ns);
         dl_held_count_locked(lock);
     } else {
         dl_stats_count_locked(&lock->name->stats->handoffs);
-        DL_PROBE(handoff, lock, a->grant.fence, claim->handoffs);
+        DL_PROBE(handoff, lock, grant.fence, claim->handoffs);
     }
-    dl_held_granted_locked(lock, a->now_ns, a->attempt.valid_until_ns, &a->grant);
+    dl_held_granted_locked(lock, a->now_ns, a->attempt.valid_until_ns, &grant);
     dl_stats_time_locked(&lock->name->stats->waits, a->now_ns - a->begun_ns);
-    DL_PROBE(granted, lock, a->grant.fence, a->now_ns - a->begun_ns);
+    DL_PROBE(granted, lock, grant.fence, a->now_ns - a->begun_ns);
 }
 
 void dl_acquire_steps_admitted_locked(struct dl_acquire *a, bool wait)
@@ -428,7 +444,7 @@ void dl_acquire_steps_skip(struct dl_acquire *a)
 {
     if (a->attempt.step == DL_STEP_RETURN) {
         /* [TET-3] The plugin has to know of the lease: it does not end by itself. */
-        step_return(a, dl_client_has(a->client, DLOCK_CAP_TETHERED)
+        step_return(a, dl_client_has(a->lock->client, DLOCK_CAP_TETHERED)
                            ? dl_earlier(a->attempt.until_ns, dl_acquire_steps_now(a) + DL_GRACE_NS)
                            : 0);
         return;

@@ -17,13 +17,20 @@
  * before it asks the store for a queue entry. */
 #define DL_HANDOFF_WAIT_NS (5 * DL_NS_PER_MS)
 
+/* What is kept of a grant until the handle holds the lock. */
+struct dl_acquire_granted {
+    uint64_t fence;
+    int64_t lease_ms;
+    uint32_t fence_room, permit, waiters;
+};
+
+/* An operation of dlock_start keeps one for as long as its handle lives. */
 struct dl_acquire {
     struct dlock *lock;
-    struct dlock_client *client;
     struct dlock_error *err;   /* of the thread that makes the present step */
     struct dl_waiting waiting; /* the handle points to it */
     struct dl_acquire_fsm attempt;
-    struct dlock_grant grant; /* of the last trylock, lock or watch */
+    struct dl_acquire_granted granted; /* of the last trylock, lock or watch that was OK */
     struct dl_acquire_text text;
     int64_t begun_ns;       /* when the call began */
     int64_t now_ns;         /* when the last step ended; the first one: began */
@@ -39,7 +46,7 @@ struct dl_acquire {
 
 static inline int64_t dl_acquire_steps_now(struct dl_acquire *a)
 {
-    a->now_ns = dl_client_now(a->client);
+    a->now_ns = dl_client_now(a->lock->client);
     return a->now_ns;
 }
 
@@ -85,8 +92,8 @@ enum dlock_status dl_acquire_steps_watched_set(struct dl_acquire *a, struct dl_s
 /* Keeps the name's count of queue entries of this client. */
 void dl_acquire_steps_entry_set(struct dl_acquire *a, bool has_entry);
 
-/* INTERNAL: fence=on, and the store granted without a token. */
-enum dlock_status dl_acquire_steps_fence_check(struct dl_acquire *a);
+/* Keeps what a slot has granted. INTERNAL: fence=on, and the store granted without a token. */
+enum dlock_status dl_acquire_steps_granted(struct dl_acquire *a, const struct dlock_grant *grant);
 
 /* The acquire ends with status: cleans up and words the error. Afterwards end_locked. */
 void dl_acquire_steps_conclude(struct dl_acquire *a, enum dlock_status status);

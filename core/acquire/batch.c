@@ -53,7 +53,7 @@ static void servers_find_locked(struct batch *batch)
 
 static bool is_stalled_locked(const struct batch *batch, size_t i)
 {
-    return batch->ops[i]->base.run.ready_ns <
+    return batch->ops[i]->base.run.due.at_ns <
            batch->client->run_queue->stalled_ns[batch->servers[i]];
 }
 
@@ -155,7 +155,7 @@ static void put_back_locked(struct batch *batch, size_t i, bool tried)
     batch->ops[i]->acquire.alone = batch->next[i] == DL_ACQUIRE_ASYNC_TALKS;
     dl_run_queue_put_back_locked(batch->client->run_queue, &batch->ops[i]->base.run);
     if (tried)
-        batch->ops[i]->base.run.ready_ns = dl_client_now(batch->client);
+        batch->ops[i]->base.run.due.at_ns = dl_client_now(batch->client);
 }
 
 /* What follows from prepare. may_try: the attempts that have to try stay in the batch, if their

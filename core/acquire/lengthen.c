@@ -6,10 +6,10 @@
 
 /* Whether the renewer will renew the lease when two thirds of it are left, or soon after. */
 static bool is_renewed_in_time(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
-                               const struct dlock_grant *grant)
+                               int64_t lease_ms)
 {
     struct dlock_client *client = lock->client;
-    int64_t third_ns = grant->lease_ms * (DL_NS_PER_MS / 3);
+    int64_t third_ns = lease_ms * (DL_NS_PER_MS / 3);
     int64_t busy_until_ns;
 
     (void)pthread_mutex_lock(&client->mutex);
@@ -19,27 +19,27 @@ static bool is_renewed_in_time(const struct dlock *lock, const struct dl_acquire
 }
 
 bool dl_lengthen_is_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
-                        const struct dlock_grant *grant, int64_t now_ns)
+                        int64_t lease_ms, int64_t now_ns)
 {
     return attempt->result == DLOCK_OK && !attempt->rules.session &&
-           grant->lease_ms < lock->claim->req.ttl_ms &&
+           lease_ms < lock->claim->req.ttl_ms &&
            (!attempt->rules.wait || now_ns < attempt->deadline_ns) &&
-           !is_renewed_in_time(lock, attempt, grant);
+           !is_renewed_in_time(lock, attempt, lease_ms);
 }
 
-bool dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, struct dlock_grant *grant,
+bool dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, int64_t *lease_ms,
                  int64_t *now_ns, struct dlock_error *err)
 {
     int64_t spare_ns, deadline_ns, valid_until_ns = attempt->valid_until_ns;
 
-    if (!dl_lengthen_is_due(lock, attempt, grant, *now_ns))
+    if (!dl_lengthen_is_due(lock, attempt, *lease_ms, *now_ns))
         return false;
-    spare_ns = valid_until_ns - dl_validity_least_ns(grant->lease_ms) - *now_ns;
+    spare_ns = valid_until_ns - dl_validity_least_ns(*lease_ms) - *now_ns;
     deadline_ns = dl_acquire_fsm_exchange_until(attempt, *now_ns);
     deadline_ns = dl_earlier(deadline_ns, *now_ns + spare_ns / 2);
-    if (dl_renew_first(lock, deadline_ns, &grant->lease_ms, &valid_until_ns, err) == DLOCK_LOST)
+    if (dl_renew_first(lock, deadline_ns, lease_ms, &valid_until_ns, err) == DLOCK_LOST)
         valid_until_ns = 0;
     *now_ns = dl_client_now(lock->client);
-    dl_acquire_fsm_holds(attempt, *now_ns, valid_until_ns, grant->lease_ms);
+    dl_acquire_fsm_holds(attempt, *now_ns, valid_until_ns, *lease_ms);
     return attempt->step != DL_STEP_DONE;
 }

@@ -11,7 +11,7 @@
 
 /* Whether dl_lengthen would renew the lease. */
 bool dl_lengthen_is_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
-                        const struct dlock_grant *grant, int64_t now_ns);
+                        int64_t lease_ms, int64_t now_ns);
 
 /*
  * Renews the lease of an attempt that is done, if the lease is shorter than the ttl, the renewer
@@ -19,7 +19,7 @@ bool dl_lengthen_is_due(const struct dlock *lock, const struct dl_acquire_fsm *a
  * wait for the answer takes at most half of the time that the lease can spare; without an answer
  * the lease is used as it is. *now_ns: the time after the wait. true: the attempt goes on.
  */
-bool dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, struct dlock_grant *grant,
+bool dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, int64_t *lease_ms,
                  int64_t *now_ns, struct dlock_error *err);
 
 #endif

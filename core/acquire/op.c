@@ -11,7 +11,6 @@
 void dl_op_perform_locked(struct dl_op *op)
 {
     op->base.performing = !dl_op_is_acquire(op);
-    op->base.performer = pthread_self();
 }
 
 void dl_op_end_locked(struct dl_op *op, enum dlock_status status, const struct dlock_error *err)

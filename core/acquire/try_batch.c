@@ -59,7 +59,7 @@ static void no_session(struct dl_acquire *const *attempts, size_t n, enum dlock_
 
 bool dl_try_batch_begin(struct dl_try_batch *batch, struct dl_acquire *const *attempts, size_t n)
 {
-    struct dlock_client *client = attempts[0]->client;
+    struct dlock_client *client = attempts[0]->lock->client;
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status = dl_session_pool_take(
         &client->pool, DL_USE_ACQUIRE, session_until(attempts, n), &batch->session, &err);
@@ -72,7 +72,7 @@ bool dl_try_batch_begin(struct dl_try_batch *batch, struct dl_acquire *const *at
 
 void dl_try_batch_send(struct dl_try_batch *batch, struct dl_acquire *const *attempts, size_t n)
 {
-    struct dlock_client *client = attempts[0]->client;
+    struct dlock_client *client = attempts[0]->lock->client;
     struct dl_session *session = batch->session;
     struct exchange exchange;
 

@@ -136,7 +136,7 @@ static void adopted_locked(struct dlock *lock, const struct dlock_grant *grant, 
 
     claim->fence = grant->fence;
     claim->fence_room = 0;
-    claim->handoffs = UINT32_MAX; /* never handed on: it is not known which fences belong to it */
+    claim->handoffs = DL_CLAIM_STAYS; /* it is not known which fences belong to it */
     dl_held_count_locked(lock);
     dl_held_granted_locked(lock, dl_client_now(lock->client), until_ns, grant);
 }

@@ -19,13 +19,13 @@ struct dl_name_state {
     struct dl_local_queue queue;
     enum dlock_status
         failure; /* the present failure of the store for the first waiter; DLOCK_OK: none */
+    uint32_t len;
     int64_t
         contended_since_ns; /* since when other clients count as waiting; DL_NEVER: they do not */
     unsigned refs;
     unsigned writers, readers;    /* handles that hold the lock, or whose release is in progress */
     unsigned queue_entries;       /* entries of this client in the store's queue */
     struct dl_stats_class *stats; /* of its class; set by the first handle */
-    uint32_t len;
     unsigned char bytes[];
 };
 

@@ -5,7 +5,7 @@
  *
  * A handle has one claim. The claim is a structure of its own because a hand-off passes it to
  * another handle of the client, while the plugin goes on seeing the same request at the same
- * address.
+ * address. A program may have many: small members stand together.
  *
  * The thread that is in a phase of the handle (handle.h), or the renewer while it renews the lease,
  * uses the claim without the mutex. Other threads hold the mutex and read only the token.
@@ -18,18 +18,20 @@
 struct dl_claim {
     struct dlock_request req; /* its member `attempt` is constant */
     struct dl_session
-        *lease_session;  /* if leases live in sessions: the session, while acquiring and held */
-    bool slot_used;      /* the plugin may keep something there: unlock or forget is due [FGT-1] */
-    bool token_exported; /* the application has asked for its token */
-    bool enqueued;       /* the store may have it in its queue: `dequeue` is the clean-up [LEA-2] */
+        *lease_session;    /* if leases live in sessions: the session, while acquiring and held */
+    int64_t keep_until_ns; /* its unlock keeps the name until then; 0: it does not */
 
     /* of the grant, for hand-offs */
     uint64_t fence;
     uint32_t fence_room;
-    uint32_t handoffs; /* how often it was handed on */
+    uint8_t handoffs; /* how often it was handed on, or DL_CLAIM_STAYS */
 
-    int64_t keep_until_ns; /* its unlock keeps the name until then; 0: it does not */
+    bool slot_used;      /* the plugin may keep something there: unlock or forget is due [FGT-1] */
+    bool token_exported; /* the application has asked for its token */
+    bool enqueued;       /* the store may have it in its queue: `dequeue` is the clean-up [LEA-2] */
 };
+
+#define DL_CLAIM_STAYS UINT8_MAX /* never handed on; more than the option `handoff` can be */
 
 /* NULL: no memory. name has to outlive the claim; the handle sets label and timeouts. */
 struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned char *name,

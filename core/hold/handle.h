@@ -24,7 +24,12 @@
 #include "session/wait_list.h"
 #include "sys/probe.h"
 
-enum dl_phase { DL_PHASE_IDLE, DL_PHASE_ACQUIRING, DL_PHASE_RENEWING, DL_PHASE_RELEASING };
+enum dl_phase {
+    DL_PHASE_IDLE,
+    DL_PHASE_ACQUIRING,
+    DL_PHASE_RENEWING,
+    DL_PHASE_RELEASING
+} __attribute__((packed));
 
 /* The part of a handle that only a call that acquires needs, on the stack of the call.
  * client->mutex guards it. */
@@ -38,7 +43,8 @@ struct dl_waiting {
     struct dl_local_waiter waiter;
 };
 
-/* A client may have 100,000 handles: what few of them need is elsewhere. */
+/* A client may have 100,000 handles: what few of them need is elsewhere, and small members stand
+ * together. */
 struct dlock {
     /* constant after dlock_new */
     struct dlock_client *client;
@@ -52,25 +58,25 @@ struct dlock {
     _Atomic uint32_t permit;
 
     /* guarded by client->mutex */
+    uint16_t queued; /* calls that wait for the end of another call */
+    uint16_t ending; /* the unlocks among them that end the claim */
     struct dlock *prev, *next;
     struct dl_wait_list changed; /* of phase, renewer_busy, in_callback, and of *waiting */
     struct dl_waiting *waiting;  /* NULL: no call acquires the lock */
+    unsigned depth;              /* recursive: acquisitions beyond the first */
     enum dl_phase phase;
-    unsigned queued;       /* calls that wait for the end of another call */
-    unsigned ending;       /* the unlocks among them that end the claim */
-    unsigned depth;        /* recursive: acquisitions beyond the first */
+    uint8_t reason;        /* enum dlock_reason, of the loss */
     bool renewer_busy : 1; /* the renewer uses the claim */
     bool in_callback : 1;
-    bool canceled : 1;       /* by dlock_cancel while no call acquired: the next one ends */
-    bool repeatable : 1;     /* an unlock ended without an answer; it may be repeated */
-    bool may_be_kept : 1;    /* one of these may have been executed, and have kept the name */
-    bool reported : 1;       /* the loss of the present acquisition has been reported */
-    bool downgrading : 1;    /* the store may not know yet that the claim is shared */
-    bool in_hold : 1;        /* its class counts the handle as held */
-    bool is_holder : 1;      /* its name counts the handle as a holder, */
-    bool is_reader : 1;      /* and that as a reader */
-    bool must_give_back : 1; /* the store may keep the lease after the loss */
-    enum dlock_reason reason;
+    bool canceled : 1;          /* by dlock_cancel while no call acquired: the next one ends */
+    bool repeatable : 1;        /* an unlock ended without an answer; it may be repeated */
+    bool may_be_kept : 1;       /* one of these may have been executed, and have kept the name */
+    bool reported : 1;          /* the loss of the present acquisition has been reported */
+    bool downgrading : 1;       /* the store may not know yet that the claim is shared */
+    bool in_hold : 1;           /* its class counts the handle as held */
+    bool is_holder : 1;         /* its name counts the handle as a holder, */
+    bool is_reader : 1;         /* and that as a reader */
+    bool must_give_back : 1;    /* the store may keep the lease after the loss */
     int64_t since_ns;           /* of the acquisition, */
     int64_t keep_ms;            /* and for how long from then on its release keeps the name */
     struct dl_renewal renewal;  /* its member `automatic` is constant */

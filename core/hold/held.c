@@ -287,7 +287,7 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason, int64_t n
     if (lock->reported)
         return;
     lock->reported = true;
-    lock->reason = reason;
+    lock->reason = (uint8_t)reason;
     dl_held_lost_locked(lock, reason, now_ns);
     if (reason == DLOCK_REASON_EXPIRED || reason == DLOCK_REASON_MAX_HOLD)
         dl_held_run_out_locked(lock);

@@ -10,7 +10,7 @@ enum dlock_status dl_operation_bars_locked(const struct dl_operation *operation,
                                            struct dlock_error *err)
 {
     if (!dl_operation_under_way(operation) ||
-        (operation->performing && pthread_equal(operation->performer, pthread_self()) != 0))
+        (operation->performing && dl_run_queue_has_thread(operation->lock->client->run_queue)))
         return DLOCK_OK;
     return dl_error(err, DLOCK_ALREADY, "an operation of dlock_start is under way on this handle");
 }

@@ -18,8 +18,7 @@ struct dl_operation {
     struct dl_event_node done, doubt;
     struct dlock *lock;
     struct dlock_error *error; /* the text, if it is not that of the status; else NULL */
-    pthread_t performer;       /* the thread that makes a blocking call for the operation, */
-    bool performing;           /* while it does */
+    bool performing;           /* a thread of the driver makes a blocking call for it */
     bool in_progress;
     uint8_t op;               /* enum dlock_op */
     enum dlock_status status; /* of the last operation, once it has ended */
@@ -42,7 +41,8 @@ static inline bool dl_operation_under_way(const struct dl_operation *operation)
     return operation != NULL && (operation->in_progress || operation->done.at != NULL);
 }
 
-/* ALREADY if an operation is under way, unless the calling thread performs it; else OK. */
+/* ALREADY if an operation is under way, unless the calling thread performs it: it is one of the
+ * driver. Else OK. */
 enum dlock_status dl_operation_bars_locked(const struct dl_operation *operation,
                                            struct dlock_error *err);
 

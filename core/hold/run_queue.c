@@ -122,7 +122,7 @@ static struct dl_run_node *list_take(struct dl_run_list *list)
 static void node_ready(struct dl_run_queue *queue, struct dl_run_node *node, int64_t now_ns)
 {
     node->ready = true;
-    node->ready_ns = now_ns;
+    node->due.at_ns = now_ns;
     list_push(node->urgent ? &queue->urgent : &queue->others, node);
 }
 
@@ -138,6 +138,15 @@ static void thread_wake(struct dl_run_queue *queue)
         queue->rouse(queue->rouse_arg);
     else
         (void)pthread_cond_broadcast(&queue->work[i]);
+}
+
+bool dl_run_queue_has_thread(const struct dl_run_queue *queue)
+{
+    bool has = false;
+
+    for (unsigned i = 0; i < DL_RUN_THREADS; i++) /* zeros are no thread */
+        has |= pthread_equal(queue->thread[i], pthread_self()) != 0;
+    return has;
 }
 
 void dl_run_queue_rouse_locked(struct dl_run_queue *queue)

@@ -21,8 +21,8 @@
 
 struct dl_run_node {
     struct dl_run_node *next; /* in a list of ready nodes */
-    struct dl_due due;        /* waiting: when it becomes ready by itself */
-    int64_t ready_ns;         /* when it became ready last */
+    struct dl_due
+        due; /* waiting: when it becomes ready by itself; else when it became ready last */
     bool ready, running;
     bool woken;      /* running, and ready again afterwards */
     bool urgent;     /* goes before the others: it ends a claim, or prolongs one */
@@ -70,6 +70,9 @@ void dl_run_queue_unnumber_locked(struct dl_run_queue *queue, struct dl_run_node
 
 /* The node that has the number; NULL: none has. */
 struct dl_run_node *dl_run_queue_numbered(const struct dl_run_queue *queue, uint32_t number);
+
+/* Whether the calling thread is one of the driver. */
+bool dl_run_queue_has_thread(const struct dl_run_queue *queue);
 
 /* Wakes the first thread, if it sleeps. */
 void dl_run_queue_rouse_locked(struct dl_run_queue *queue);

@@ -64,10 +64,12 @@ static void await_phase_locked(struct dlock *lock, bool ends, int64_t *now_ns)
 {
     if (!phase_ends(lock))
         return;
-    lock->ending += ends;
+    if (ends)
+        lock->ending++;
     while (phase_ends(lock))
         dl_handle_await_change_locked(lock);
-    lock->ending -= ends;
+    if (ends)
+        lock->ending--;
     dl_renew_schedule_resume_locked(lock); /* if the claim does not end after all */
     *now_ns = dl_client_now(lock->client);
 }

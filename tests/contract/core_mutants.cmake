@@ -73,7 +73,7 @@ dlt_add_core_mutant(hands_on_the_data_of_another hold/handoff.c data_arrive_with
 dlt_add_core_mutant(adopts_beside_a_lock api/adopt.c adopt_or_a_refusal
   "lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE" "lock->phase != DL_PHASE_IDLE")
 dlt_add_core_mutant(leaves_its_place_behind acquire/acquire_fsm.c teardown_leaves_the_queue
-  "else if (attempt->enqueued)" "else if (attempt->start_ns < 0)")
+  "else if (attempt->enqueued)" "else if (attempt->deadline_ns < 0)")
 dlt_add_core_mutant(ends_in_a_callback api/handle_free.c teardown_in_a_callback
   "self = dl_renewer_is_self_locked(client);" "self = false;")
 dlt_add_core_mutant(ends_beneath_a_callback api/handle_free.c teardown_awaits_a_callback

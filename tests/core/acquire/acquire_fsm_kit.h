@@ -5,7 +5,8 @@
 
 #include "acquire/acquire_fsm.h"
 
-#define MS INT64_C(1000000)
+#define MS       INT64_C(1000000)
+#define BEGIN_NS (1000 * MS)
 
 static const struct dl_acquire_fsm_rules try_once = {.connected = true,
                                                      .op_timeout_ns = 2000 * MS,
@@ -37,7 +38,7 @@ static inline struct dl_acquire_fsm begin(const struct dl_acquire_fsm_rules *rul
 {
     struct dl_acquire_fsm attempt;
 
-    dl_acquire_fsm_start(&attempt, rules, 1000 * MS,
+    dl_acquire_fsm_start(&attempt, rules, BEGIN_NS,
                          timeout_ms < 0 ? INT64_MAX : (1000 + timeout_ms) * MS);
     return attempt;
 }
@@ -45,7 +46,7 @@ static inline struct dl_acquire_fsm begin(const struct dl_acquire_fsm_rules *rul
 static inline void tried(struct dl_acquire_fsm *attempt, int64_t now_ms, enum dlock_status status,
                          struct dlock_grant grant)
 {
-    dl_acquire_fsm_tried(attempt, attempt->start_ns, now_ms * MS, status, &grant, 0);
+    dl_acquire_fsm_tried(attempt, BEGIN_NS, now_ms * MS, status, &grant, 0);
 }
 
 static const struct dlock_grant nothing = {.holder_ms = -1};

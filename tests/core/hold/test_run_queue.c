@@ -33,7 +33,7 @@ Test(run_queue, first_come_first_served_but_for_the_urgent)
     cr_assert(dl_run_queue_has_work(queue, 4));
     cr_assert_eq(dl_run_queue_take_locked(queue, 5), &urgent);
     cr_assert_eq(dl_run_queue_take_locked(queue, 5), &a);
-    cr_assert_eq(a.ready_ns, 1);
+    cr_assert_eq(a.due.at_ns, 1);
     cr_assert_eq(dl_run_queue_take_locked(queue, 5), &b);
     cr_assert_null(dl_run_queue_take_locked(queue, 5));
     cr_assert_not(dl_run_queue_has_work(queue, 5));
