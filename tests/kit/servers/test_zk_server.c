@@ -137,6 +137,10 @@ static void three_servers(void)
     leader = dlt_zk_leader_wait(&server);
     (void)dlt_ok(leader >= 0 && leader != next, "when the leader is paused, another one leads");
     says(dlt_zk_ask(&server, "get /kept"), "2", "with the data");
+    (void)dlt_ok(dlt_zk_settled(&server) && dlt_zk_has_quorum(&server),
+                 "two of three are a quorum");
+    dlt_zk_kill(&server, (unsigned)leader);
+    (void)dlt_ok(!dlt_zk_has_quorum(&server), "one is not");
     dlt_zk_stop(&server);
 }
 

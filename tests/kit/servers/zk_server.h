@@ -79,6 +79,8 @@ int64_t dlt_zk_swallowed(struct dlt_zk *server);
 bool dlt_zk_serves(const struct dlt_zk_member *member);
 /* Which server leads, or is alone, as it says itself; -1: nobody, at present. */
 int dlt_zk_leader(const struct dlt_zk *server);
+/* A majority serves, and one of them leads: clients can work. */
+bool dlt_zk_has_quorum(const struct dlt_zk *server);
 /* Waits for a leader, for ten seconds at most. */
 int dlt_zk_leader_wait(const struct dlt_zk *server);
 /* Waits until one server leads and all others that run follow, for ten seconds at most. */

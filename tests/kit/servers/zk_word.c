@@ -132,6 +132,19 @@ static bool all_serve(const struct dlt_zk *server)
     return serve && leaders == 1;
 }
 
+bool dlt_zk_has_quorum(const struct dlt_zk *server)
+{
+    unsigned serving = 0, leaders = 0;
+
+    for (unsigned i = 0; i < server->count; i++) {
+        struct mode mode = runs(server, i) ? mode_read(&server->members[i]) : (struct mode){0};
+
+        serving += mode.serves;
+        leaders += mode.leads;
+    }
+    return leaders > 0 && serving > server->count / 2;
+}
+
 /* The state lasts for so long. */
 static bool wait_for(const struct dlt_zk *server, bool (*state)(const struct dlt_zk *server),
                      int stable_ms)

@@ -6,6 +6,8 @@
 #define TICK_MS    100
 #define AGAIN_MS   10
 #define UNREADY_MS 8000 /* as long a store may take until a master can be replaced */
+#define CHOOSE_MS \
+    60000 /* as long servers may take in all to choose a leader after the last fault */
 
 static int64_t elapsed_ms(const struct nemesis *nemesis)
 {
@@ -86,13 +88,25 @@ static void doze(struct nemesis *nemesis, int64_t ms)
         nemesis->starved_ms = late_ms;
 }
 
+/* After a fault the servers of an ensemble serve nobody until they have chosen a leader again. What
+ * they need for that, no client can help: it counts as if the fault were still in force. */
+static void choice_note(struct nemesis *nemesis, int64_t since_ms)
+{
+    if (next_to_end(nemesis) == NULL && !store_serves(nemesis->store))
+        nemesis->unserved_ms += elapsed_ms(nemesis) - since_ms;
+    else if (next_to_end(nemesis) == NULL)
+        return;
+    note(nemesis, true);
+}
+
 static void wait_until(struct nemesis *nemesis, int64_t at_ms, const volatile int *interrupted)
 {
     for (int64_t left_ms = at_ms - elapsed_ms(nemesis); left_ms > 0 && !over(nemesis, interrupted);
          left_ms = at_ms - elapsed_ms(nemesis)) {
+        int64_t since_ms = elapsed_ms(nemesis);
+
         doze(nemesis, left_ms < TICK_MS ? left_ms : TICK_MS);
-        if (next_to_end(nemesis) != NULL)
-            note(nemesis, true);
+        choice_note(nemesis, since_ms);
         crew_look(nemesis->crew);
         if (nemesis->progress != NULL)
             nemesis->progress(nemesis->arg);
@@ -160,6 +174,15 @@ void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatil
 
 void nemesis_rest(struct nemesis *nemesis, int64_t ms, const volatile int *interrupted)
 {
+    int64_t last_ms = elapsed_ms(nemesis) + ms + CHOOSE_MS, unserved_ms = nemesis->unserved_ms;
+    int64_t end_ms = elapsed_ms(nemesis) + ms;
+
     nemesis->until_seen = false;
-    wait_until(nemesis, elapsed_ms(nemesis) + ms, interrupted);
+    while (elapsed_ms(nemesis) < end_ms && !over(nemesis, interrupted)) {
+        wait_until(nemesis, elapsed_ms(nemesis) + TICK_MS, interrupted);
+        if (nemesis->unserved_ms > unserved_ms)
+            end_ms = elapsed_ms(nemesis) + ms;
+        unserved_ms = nemesis->unserved_ms;
+        nemesis->broken |= end_ms > last_ms;
+    }
 }

@@ -35,8 +35,9 @@ struct nemesis {
     int64_t lease_ms;
     int64_t start_ns;
     struct active active[ACTIVE_MOST];
-    int64_t unready_ms; /* since when a failover has waited for its store; 0: none waits */
-    int64_t starved_ms; /* the longest time that a sleep lasted too long: no processor was free */
+    int64_t unready_ms;  /* since when a failover has waited for its store; 0: none waits */
+    int64_t unserved_ms; /* no fault was in force, and the servers were still choosing a leader */
+    int64_t starved_ms;  /* the longest time that a sleep lasted too long: no processor was free */
     uint64_t tried[FAULT_KINDS], effective[FAULT_KINDS];
     bool broken;     /* a server did not come up again */
     bool disobeyed;  /* a proxy did not do as it was told */
@@ -53,7 +54,7 @@ void nemesis_run(struct nemesis *nemesis, const struct plan *plan, const volatil
  * until there is another master, and a client that leaves until its calls have ended. */
 bool nemesis_may_begin(const struct nemesis *nemesis, const struct fault *fault);
 
-/* Nothing happens for so long. */
+/* Nothing happens for so long, while the servers have a leader if they choose one. */
 void nemesis_rest(struct nemesis *nemesis, int64_t ms, const volatile int *interrupted);
 
 /* fault.c: begins and ends one. What is `effective` then has been seen. */

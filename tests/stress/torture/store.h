@@ -112,6 +112,9 @@ unsigned store_choose_still(const struct store *store, unsigned node, uint32_t v
 bool store_pause(struct store *store, unsigned node, bool pause);
 bool store_kill(struct store *store, unsigned node);
 bool store_again(struct store *store, unsigned node);
+/* False: several servers that choose a leader have none at present, or too few that follow it, and
+ * serve nobody. */
+bool store_serves(const struct store *store);
 /* Servers cannot reach one of them any more, nor it them; clients can. True: that is so now, and,
  * at the end, something had been lost. */
 bool store_part(struct store *store, unsigned node, bool part);

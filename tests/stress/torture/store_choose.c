@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* store_choose.c - whom a fault hits. */
+/* store_choose.c - whom a fault hits, and whether servers have chosen a leader. */
 #include "store.h"
 
 unsigned store_choose(const struct store *store, unsigned node, uint32_t variant)
@@ -43,4 +43,10 @@ unsigned store_choose_still(const struct store *store, unsigned node, uint32_t v
     if (store->backend->kind != STORE_ETCD || store->backend->nodes < 2)
         return store_choose(store, node, variant);
     return (int)node == dlt_etcd_leader(&store->etcd) ? (node + 1) % store->backend->nodes : node;
+}
+
+bool store_serves(const struct store *store)
+{
+    return store->backend->kind != STORE_ZOOKEEPER || store->backend->nodes < 2 ||
+           dlt_zk_has_quorum(&store->zk);
 }

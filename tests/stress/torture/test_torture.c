@@ -95,6 +95,46 @@ Test(nemesis, a_fault_that_lasts_longer_keeps_others_from_the_same_client)
     cr_assert_not(nemesis_may_begin(&nemesis, &next));
 }
 
+static void leader_chosen_after_three(void *arg)
+{
+    static unsigned looks;
+
+    if (++looks == 3)
+        ((struct nemesis *)arg)->store->backend = backend_find("memory");
+}
+
+/* Three servers, of which none runs, have no leader. What comes after lasts as long as ever. */
+Test(nemesis, servers_without_a_leader_are_a_fault_in_force)
+{
+    static struct store store = {.zk = {.count = 3}};
+    static const volatile int interrupted = 0;
+    struct crew crew = {.store = &store};
+    struct nemesis nemesis = {
+        .crew = &crew, .store = &store, .progress = leader_chosen_after_three};
+    struct dlt_history history = {0};
+    char directory[DLT_DIRECTORY_SIZE], path[sizeof directory + 8], why[200] = "";
+    int64_t end_ns = 0;
+
+    store.backend = backend_find("zookeeper3");
+    cr_assert(dlt_directory_make(directory, "torture"));
+    (void)snprintf(path, sizeof path, "%s/log", directory);
+    crew.log = dlt_log_open(path, 100);
+    nemesis.arg = &nemesis;
+    nemesis.start_ns = dlt_log_now_ns();
+    nemesis_rest(&nemesis, 300, &interrupted);
+    end_ns = dlt_log_now_ns();
+    dlt_log_close(crew.log);
+    cr_assert_eq(dlt_log_read(path, &history, why, sizeof why), 0, "%s", why);
+    dlt_directory_remove(directory);
+    cr_assert_eq(history.count, 3);
+    for (size_t i = 0; i < history.count; i++)
+        cr_assert(history.records[i].event == DLT_NEMESIS_FAULT && history.records[i].status == 1);
+    cr_assert_geq(end_ns - history.records[2].clock_ns, 299 * MS);
+    cr_assert_gt(nemesis.unserved_ms, 0);
+    cr_assert_not(nemesis.broken);
+    dlt_history_fini(&history);
+}
+
 Test(profile, P_breaks_no_assumption)
 {
     static const char *const names[] = {"redis",  "redlock",   "mysql-row",      "mysql-insert",

@@ -296,6 +296,10 @@ static void figures_print(const struct court *court, uint64_t faults)
         ms(figures->overrun_ns), ms(figures->late_loss_ns), figures->overtaken);
     printf("# a sleep of this program, which no fault hits, lasted up to %" PRId64 " ms too long\n",
            court->verdict->nemesis->starved_ms);
+    if (court->verdict->nemesis->unserved_ms > 0)
+        printf("# no fault was in force, but the servers were still choosing a leader: %" PRId64
+               " ms\n",
+               court->verdict->nemesis->unserved_ms);
     printf("# from a fault to the next lock of each client: median %.1f ms, 99%% %.1f ms, most "
            "%.1f ms, of %" PRIu64 "\n",
            ms(figures->recovery_median_ns), ms(figures->recovery_p99_ns),
