@@ -106,6 +106,7 @@ static void adopt_take(struct dlock *lock, const unsigned char *token, const str
     lock->claim->req.mode = found->mode;
     dl_handle_begin_claim_locked(lock, token);
     lock->claim->req.limit = found->limit > 1 ? found->limit : 1;
+    lock->claim->req.flags = DLOCK_REQ_ADOPT;
     lock->claim->req.data = NULL;
     lock->claim->req.data_len = 0;
     (void)pthread_mutex_unlock(&client->mutex);

@@ -42,7 +42,7 @@ enum dlock_status dl_renew_first(struct dlock *lock, int64_t deadline_ns, int64_
     struct dlock_lease_op op;
     int64_t sent_ns;
 
-    lock->claim->req.flags = 0;
+    lock->claim->req.flags &= DLOCK_REQ_ADOPT;      /* [REN-6] */
     lock->claim->req.deadline_ns = *valid_until_ns; /* [REN-5] */
     sent_ns = renew_send(lock, deadline_ns, &op, err);
     if (op.status == DLOCK_OK) {

@@ -33,6 +33,7 @@ static void add_request(struct dl_trace *trace, const struct dlock_request *req)
     add_flag(trace, req->flags, DLOCK_REQ_REFRESH, "REFRESH");
     add_flag(trace, req->flags, DLOCK_REQ_DOWNGRADE, "DOWNGRADE");
     add_flag(trace, req->flags, DLOCK_REQ_KEEP, "KEEP");
+    add_flag(trace, req->flags, DLOCK_REQ_ADOPT, "ADOPT");
     dl_trace_add(trace, "ttl=%lldms", (long long)req->ttl_ms);
     if (dlock_request_keep_ms(req) > 0)
         dl_trace_add(trace, "keep=%lldms", (long long)dlock_request_keep_ms(req));

@@ -260,6 +260,9 @@ struct dlock_backend_ops {
      *         valid: a plugin that repairs the lease on a minority of servers does so before. It
      *         limits nothing else, and may be over already: dlock_adopt does not know how long
      *         the lease is valid. The argument deadline_ns limits the whole call.
+     * [REN-6] DLOCK_REQ_ADOPT: the token may have been unlocked. A store that may have forgotten
+     *         that (a restart, a failover) is UNAVAILABLE until no later holder can be left, with
+     *         a text that says until when. Other stores answer as without the flag.
      */
     enum dlock_status (*renew)(void *self, struct dlock_lease_op *const *ops, size_t n,
                                int64_t deadline_ns, struct dlock_error *err);

@@ -26,8 +26,9 @@ enum dlock_request_flag {
     DLOCK_REQ_REFRESH = 1u << 2,   /* trylock: I am queued. Answer OK granted; BUSY|QUEUED still
                                       queued; BUSY alone: unknown here, the attempt is over. Never
                                       enqueues */
-    DLOCK_REQ_KEEP = 1u << 3       /* unlock: the name, or the permit, stays taken by nobody for
+    DLOCK_REQ_KEEP = 1u << 3,      /* unlock: the name, or the permit, stays taken by nobody for
                                       keep_ms (only with DLOCK_CAP_KEEP) [KEP-1] */
+    DLOCK_REQ_ADOPT = 1u << 4      /* renew: by dlock_adopt, which knows the token only [REN-6] */
 };
 
 /* dlock_grant.flags */

@@ -15,7 +15,8 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
 {
     call->script = call->plain = call->with_guard = NULL;
     call->number = 0;
-    call->grants = call->keeps = call->releases = call->foreign = call->asking = false;
+    call->grants = call->keeps = call->adopts = call->releases = call->foreign = call->asking =
+        false;
     call->guard_left_ms = call->ttl_ms = 0;
     call->slot = REDIS_NO_SLOT;
     call->seen[0] = '\0';
@@ -204,7 +205,7 @@ static enum dlock_status call_error(const struct resp_config *config, struct red
     call->foreign = resp_error_is(reply, "WRONGTYPE");
     if (config->all_keys)
         redis_redirect_read(&call->redirect, reply);
-    if (resp_error_is(reply, "FAILOVER YOUNG ") && call->grants)
+    if (resp_error_is(reply, "FAILOVER YOUNG ") && (call->grants || call->adopts))
         return young(config, call, reply, err);
     if (call->foreign)
         return resp_error_wrong_type(config, call->command.words[call->shown],

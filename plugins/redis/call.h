@@ -36,8 +36,9 @@ struct redis_call {
     bool grants;
     int64_t ttl_ms;        /* if it grants */
     bool keeps;            /* a renewal: as for `grants`, the server has to be a master still */
+    bool adopts;           /* and it is an adoption: UNAVAILABLE where `grants` is BUSY [REN-6] */
     bool releases;         /* and passes the name on */
-    int64_t guard_left_ms; /* set by redis_call_run with BUSY, if `grants` */
+    int64_t guard_left_ms; /* set by redis_call_run with BUSY, if `grants` or `adopts` */
     size_t shown;          /* the word of the command that errors name as the key */
     size_t reply_max;      /* bytes of the answer; RESP_REPLY_MAX */
     /* True: an answer that is no error, without its number, has the right form. False: answers may

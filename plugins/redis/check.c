@@ -16,13 +16,20 @@ static int64_t now(const struct redis_pool *pool)
     return pool->host->now_ns(pool->host->ctx);
 }
 
+/* A renewal is never BUSY. */
+static enum dlock_status refused(const struct resp_config *config, const struct redis_call *call,
+                                 const char *text, struct dlock_error *err)
+{
+    return resp_error_fail(config, err, call->adopts ? DLOCK_UNAVAILABLE : DLOCK_BUSY, "%s", text);
+}
+
 enum dlock_status redis_check_young(const struct resp_config *config, struct redis_call *call,
                                     int64_t age_ms, struct dlock_error *err)
 {
     char text[RESP_FAILOVER_TEXT_SIZE];
 
     resp_guard_failover_text(text, sizeof text, age_ms, call->guard_left_ms);
-    return resp_error_fail(config, err, DLOCK_BUSY, "%s", text);
+    return refused(config, call, text, err);
 }
 
 /* [FO-1] The server may lack grants of the master before it. */
@@ -58,11 +65,11 @@ enum dlock_status redis_check_guard(const struct redis_pool *pool, struct redis_
     if (pipeline->guard.on)
         return failover_check(pool, pipeline, call, err);
     call->guarded[0] = left_ns > 0 ? '1' : '0';
-    if (left_ns <= 0 || !call->grants)
+    if (left_ns <= 0 || !(call->grants || call->adopts))
         return DLOCK_OK;
     call->guard_left_ms = left_ns / DL_NS_PER_MS + 1;
     resp_guard_text(text, sizeof text, pool->config->restart_guard_ms, call->guard_left_ms);
-    return resp_error_fail(pool->config, err, DLOCK_BUSY, "%s", text);
+    return refused(pool->config, call, text, err);
 }
 
 static bool role_validate(const void *asked, redisReply *reply)

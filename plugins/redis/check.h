@@ -11,12 +11,12 @@
 enum dlock_status redis_check_role(struct redis_pool *pool, struct redis_pipeline *pipeline,
                                    int64_t deadline_ns, struct dlock_error *err);
 
-/* A server that started a moment ago may have forgotten its grants. BUSY: it grants nothing yet.
- * Sets call->guarded. */
+/* A server that started a moment ago may have forgotten its grants, and its releases. BUSY, and
+ * UNAVAILABLE for an adoption: it grants nothing yet. Sets call->guarded. */
 enum dlock_status redis_check_guard(const struct redis_pool *pool, struct redis_pipeline *pipeline,
                                     struct redis_call *call, struct dlock_error *err);
 
-/* BUSY: call->guard_left_ms is left of the time after a failover. */
+/* The same: call->guard_left_ms is left of the time after a failover. */
 enum dlock_status redis_check_young(const struct resp_config *config, struct redis_call *call,
                                     int64_t age_ms, struct dlock_error *err);
 

@@ -1,4 +1,5 @@
-local refusal = guard.refuse_yours()
+-- An adoption is alone in its script. Its token may have been unlocked at another master, which granted the name since.
+local refusal = ARGV[3] == 'A' and guard.refuse_grants() or guard.refuse_yours()
 if refusal then
     return refusal
 end

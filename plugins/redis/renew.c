@@ -72,6 +72,29 @@ struct batch {
     struct resp_keys keys[]; /* RENEW_AT_ONCE at most */
 };
 
+static bool adopts(const struct dlock_lease_op *op)
+{
+    return (op->req->flags & DLOCK_REQ_ADOPT) != 0;
+}
+
+static const char *becomes(const struct dlock_lease_op *op)
+{
+    if (adopts(op))
+        return "A";
+    return (op->req->flags & DLOCK_REQ_DOWNGRADE) != 0 ? "D" : "-";
+}
+
+/* The leases for the next script. An adoption has one for itself: a server that refuses it may
+ * still renew the others. */
+static size_t batch_size(struct dlock_lease_op *const *ops, size_t n)
+{
+    size_t size = 0;
+
+    while (size < n && !adopts(ops[size]))
+        size++;
+    return size > 0 ? size : 1;
+}
+
 static void batch_fill(struct batch *batch, const struct redis_session *session,
                        struct dlock_lease_op *const *ops, size_t n)
 {
@@ -79,6 +102,7 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
         resp_keys_make(&batch->keys[i], &session->config, ops[i]->req->name, ops[i]->req->name_len);
     redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, batch->keys, n, renew_validate);
     batch->call.expects = n;
+    batch->call.adopts = adopts(ops[0]);
     for (size_t i = 0; i < n; i++) {
         const struct dlock_request *req = ops[i]->req;
 
@@ -86,8 +110,7 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
         resp_command_text(&batch->call.command, batch->token[i]);
         resp_command_text(&batch->call.command,
                           resp_command_number(batch->ttl[i], ttl_of(session, req)));
-        resp_command_text(&batch->call.command,
-                          (req->flags & DLOCK_REQ_DOWNGRADE) != 0 ? "D" : "-");
+        resp_command_text(&batch->call.command, becomes(ops[i]));
     }
     resp_command_text(&batch->call.command, batch->call.guarded);
 }
@@ -205,7 +228,7 @@ enum dlock_status redis_renew(void *self, struct dlock_lease_op *const *ops, siz
         return status;
     }
     while (done < n && status == DLOCK_OK) {
-        size_t some = n - done < most ? n - done : most;
+        size_t some = batch_size(ops + done, n - done < most ? n - done : most);
 
         status = batch_run(session, batch, ops + done, some, deadline_ns, err);
         done += some;

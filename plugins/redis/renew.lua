@@ -1,7 +1,7 @@
 -- Extends leases, one independent of another.
 --
 -- KEYS   lock, meta of each
--- ARGV   token, ttl, and D to make a reader of the exclusive holder, else '-', of each;
+-- ARGV   token, ttl, and D to make a reader of the exclusive holder, A to adopt (guard_renew.lua), else '-', of each;
 --        1 to pass nothing on; number of the request
 -- Returns for each: lease (0 if the token does not hold the name) and waiters, or an error; then the number
 local function stay_owner(name, token, ttl)

@@ -167,6 +167,7 @@ Test(modes, C1_a_lease_is_adopted_in_the_mode_it_has)
     cr_assert_eq(dlock_adopt(lock, token, NULL), DLOCK_OK);
     cr_assert_eq(memory_hooks_last("modes", MEMORY_RENEW, &seen), 1);
     cr_assert_leq(seen.deadline_ns, engine.now_ns, "REN-5: how long it is valid is not known");
+    cr_assert_eq(seen.flags, DLOCK_REQ_ADOPT, "REN-6");
     cr_assert_eq(dlock_new(rival, "a", 1, NULL, &reader, NULL), DLOCK_OK);
     cr_assert_eq(dlock_tryrdlock(reader, NULL), DLOCK_BUSY, "it is exclusive");
     dlock_free(reader);

@@ -131,6 +131,8 @@ dlt_add_guard_mutant(F8_counts_only
   fence.lua "return fence > tonumber(moment) and" "return")
 dlt_add_guard_mutant(F9_believes_any_message F9_a_message_of_another_promotion_is_no_grant
   waiter.c "strcmp(promotion, waiter->queued_by) == 0" "true")
+dlt_add_guard_mutant(F10_adopts_what_was_unlocked F10_a_token_that_was_unlocked_is_not_adopted
+  guard_renew.lua "ARGV[3] == 'A' and" "false and")
 
 add_test(NAME redis_guard_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh
   ${PROJECT_SOURCE_DIR} failover ${DLT_GUARD_MUTANTS})

@@ -124,6 +124,22 @@ Test(guard, restart_guard_keeps_a_server_that_may_have_forgotten_from_granting)
         2);
 }
 
+/* ... which may have forgotten an unlock, from letting anybody adopt a lease. */
+Test(guard, REN_6_restart_guard_keeps_a_token_from_being_adopted)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_session_close(&s);
+    dlt_session_option(&s, "restart_guard", "3600000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
+    a.req.flags = DLOCK_REQ_ADOPT;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE);
+    cr_assert(strstr(s.err.message, "Z); see restart_guard") != NULL, "%s", s.err.message);
+    a.req.flags = 0;
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "its holder renews it: %s", s.err.message);
+    a.req.flags = DLOCK_REQ_ADOPT;
+    cr_assert_eq(dlt_renew(&direct, &a), DLOCK_OK, "%s", direct.err.message);
+}
+
 /* ... nor may a renewal, or an adoption, which is one, outlast the guard of the next restart. */
 Test(guard, restart_guard_bounds_renewals)
 {

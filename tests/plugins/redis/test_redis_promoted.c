@@ -167,6 +167,37 @@ Test(failover, F3_old_acknowledgements_confirm_nothing)
     cr_assert_eq(renew_across_a_standstill(1500), DLOCK_UNAVAILABLE, "%s", s.err.message);
 }
 
+/* The next master has not heard of the unlock, and the old one has granted the name since. Before
+ * that is over, the lease of a token that nobody renews has run out; here it lasts longer. */
+Test(failover, F10_a_token_that_was_unlocked_is_not_adopted)
+{
+    int64_t promoted = 0;
+    bool is_told = false;
+
+    hold();
+    (void)dlt_redis_ask(&m, "PEXPIRE dl:{held} 60000");
+    (void)dlt_redis_ask(&m, "WAIT 2 10000");
+    (void)dlt_redis_ask(&m, "CONFIG SET min-replicas-to-write 0");
+    (void)promote();
+    linked_wait(&q);
+    promoted = now_ms();
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    session_open(&t, &r);
+    a.req.flags = DLOCK_REQ_ADOPT;
+    cr_assert_eq(dlt_renew(&t, &a), DLOCK_UNAVAILABLE, "%s", t.err.message);
+    a.req.flags = 0;
+    (void)wait_for(DLOCK_OK, &t, dlt_renew, &a);
+    a.req.flags = DLOCK_REQ_ADOPT;
+    while (dlt_renew(&t, &a) == DLOCK_UNAVAILABLE && now_ms() - promoted < SLACK_MS) {
+        is_told = is_told || strstr(t.err.message, "see failover_guard") != NULL;
+        dlt_sleep_ms(50);
+    }
+    cr_assert_geq(now_ms() - promoted, T_MS + D_MS);
+    cr_assert(is_told, "%s", t.err.message);
+    (void)wait_for(DLOCK_OK, &t, dlt_renew, &a);
+    a.req.flags = 0;
+}
+
 /* The queue came by replication. */
 Test(failover, F1_a_promoted_master_passes_nothing_on)
 {
