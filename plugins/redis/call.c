@@ -15,8 +15,8 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
 {
     call->script = call->plain = call->with_guard = NULL;
     call->number = 0;
-    call->grants = call->keeps = call->adopts = call->releases = call->foreign = call->asking =
-        false;
+    call->grants = call->keeps = call->adopts = call->releases = false;
+    call->foreign = call->asking = call->of_name = false;
     call->guard_left_ms = call->ttl_ms = 0;
     call->slot = REDIS_NO_SLOT;
     call->seen[0] = '\0';
@@ -203,9 +203,10 @@ static enum dlock_status call_error(const struct resp_config *config, struct red
                                     const redisReply *reply, struct dlock_error *err)
 {
     call->foreign = resp_error_is(reply, "WRONGTYPE");
+    call->of_name = resp_error_is(reply, "FAILOVER YOUNG ");
     if (config->all_keys)
         redis_redirect_read(&call->redirect, reply);
-    if (resp_error_is(reply, "FAILOVER YOUNG ") && (call->grants || call->adopts))
+    if (call->of_name && (call->grants || call->adopts))
         return young(config, call, reply, err);
     if (call->foreign)
         return resp_error_wrong_type(config, call->command.words[call->shown],
@@ -240,6 +241,7 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
     enum dlock_status status = DLOCK_INTERNAL;
 
     call->redirect.kind = REDIS_REDIRECT_NONE;
+    call->of_name = false;
     if (call->script != NULL)
         redis_call_number(pool, call);
     status = send_once(pool, call, deadline_ns, out, err);

@@ -47,6 +47,7 @@ struct redis_call {
     redis_validate_fn *validate;
     size_t expects;                 /* for validate */
     bool foreign;                   /* set by redis_call_run: a key has another type */
+    bool of_name;                   /* set by redis_call_run: refused, as others need not be */
     int slot;                       /* of its name in a cluster, set by the caller; else NO_SLOT */
     bool asking;                    /* for a slot that this server is about to get */
     struct redis_redirect redirect; /* set by redis_call_run: where else the call belongs */

@@ -40,8 +40,9 @@ static enum dlock_status failover_check(const struct redis_pool *pool,
     int64_t age_ms = 0,
             left_ms = redis_view_left_ms(&pipeline->guard, call->slot, now(pool), &age_ms);
 
-    call->guarded[0] = '0';                            /* the script looks itself */
-    if (call->asking && (call->grants || call->keeps)) /* [FO-12] as if a look had not seen it */
+    call->guarded[0] = '0'; /* the script looks itself */
+    call->of_name = call->asking && (call->grants || call->keeps);
+    if (call->of_name) /* [FO-12] as if a look had not seen it */
         return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE,
                                "not sent: the slot of the name moves to this server");
     if (!call->grants)

@@ -143,8 +143,15 @@ struct member {
     bool done;
 };
 
+/* Whether the next call may succeed: this one did, or was refused for its name. */
+static bool goes_on(const struct redis_call *call, enum dlock_status status)
+{
+    return status == DLOCK_OK || call->of_name || call->redirect.kind != REDIS_REDIRECT_NONE ||
+           call->asking;
+}
+
 /* The first of the members, and all others of its server. After a call that fails the rest is not
- * sent, unless it failed because its name moves. */
+ * sent. */
 static void shard_renew(struct redis_session *session, struct batch *batch,
                         struct dlock_lease_op *const *ops, struct member *members, size_t n,
                         int64_t deadline_ns, struct dlock_error *err)
@@ -156,8 +163,8 @@ static void shard_renew(struct redis_session *session, struct batch *batch,
             continue;
         members[i].done = true;
         if (answers)
-            answers = batch_run(session, batch, ops + i, 1, deadline_ns, err) == DLOCK_OK ||
-                      batch->call.redirect.kind != REDIS_REDIRECT_NONE || batch->call.asking;
+            answers =
+                goes_on(&batch->call, batch_run(session, batch, ops + i, 1, deadline_ns, err));
         else
             ops[i]->status = DLOCK_UNAVAILABLE;
     }
@@ -227,7 +234,7 @@ enum dlock_status redis_renew(void *self, struct dlock_lease_op *const *ops, siz
         free(batch);
         return status;
     }
-    while (done < n && status == DLOCK_OK) {
+    while (done < n && (status == DLOCK_OK || batch->call.of_name)) {
         size_t some = batch_size(ops + done, n - done < most ? n - done : most);
 
         status = batch_run(session, batch, ops + done, some, deadline_ns, err);

@@ -9,12 +9,14 @@
 #define HOPS_MOST    8 /* redirections and repetitions of one call */
 #define TRY_AGAIN_MS 5
 
-/* A server that was not reached, or is no master, may have been replaced. */
-static void outcome_note(struct redis_cluster *cluster, struct redis_shard *shard,
-                         enum dlock_status status)
+static bool has_failed(const struct redis_call *call, enum dlock_status status)
 {
-    bool failed = status == DLOCK_UNAVAILABLE || status == DLOCK_UNKNOWN;
+    return !call->of_name && (status == DLOCK_UNAVAILABLE || status == DLOCK_UNKNOWN);
+}
 
+/* A server that was not reached, or is no master, may have been replaced. */
+static void outcome_note(struct redis_cluster *cluster, struct redis_shard *shard, bool failed)
+{
     atomic_store(&shard->failed, failed);
     if (failed)
         redis_cluster_suspect(cluster);
@@ -69,7 +71,7 @@ enum dlock_status redis_route_run(struct redis_session *session, const struct re
     *out = NULL;
     for (int hops = 0; shard != NULL && hops < HOPS_MOST; hops++) {
         status = redis_call_run(&shard->pool, call, deadline_ns, out, err);
-        outcome_note(cluster, shard, status);
+        outcome_note(cluster, shard, has_failed(call, status));
         if (call->redirect.kind == REDIS_REDIRECT_NONE) {
             redis_cluster_put(cluster, shard);
             return status;
@@ -94,7 +96,7 @@ static void shard_run_all(struct redis_session *session, struct redis_shard *sha
 {
     struct redis_call *some[REDIS_CALLS_MOST];
     struct redis_call_end some_ends[REDIS_CALLS_MOST];
-    enum dlock_status worst = DLOCK_OK;
+    bool failed = false;
 
     for (size_t i = 0; i < n; i++) {
         some[i] = calls[which[i]];
@@ -103,10 +105,9 @@ static void shard_run_all(struct redis_session *session, struct redis_shard *sha
     redis_calls_run(&shard->pool, some, some_ends, n, deadline_ns);
     for (size_t i = 0; i < n; i++) {
         ends[which[i]] = some_ends[i];
-        if (some_ends[i].status == DLOCK_UNAVAILABLE || some_ends[i].status == DLOCK_UNKNOWN)
-            worst = some_ends[i].status;
+        failed = failed || has_failed(some[i], some_ends[i].status);
     }
-    outcome_note(session->cluster, shard, worst);
+    outcome_note(session->cluster, shard, failed);
 }
 
 void redis_route_run_all(struct redis_session *session, struct resp_keys *const *keys,

@@ -166,7 +166,11 @@ dlt_add_cluster_mutant(FO_12_a_slot_that_leaves_is_old FO_12_a_move_that_is_take
 
 dlt_add_cluster_mutant(cluster_ends_renewals_behind_a_name_that_moves
   C5_a_name_that_moves_delays_no_renewal_of_others C5
-  renew.c "batch->call.asking" "false")
+  renew.c "call->of_name || call->redirect.kind != REDIS_REDIRECT_NONE ||
+           call->asking" "false")
+dlt_add_cluster_mutant(cluster_ends_renewals_behind_a_slot_that_came
+  C5_a_slot_that_came_delays_no_renewal_of_others C5
+  renew.c "call->of_name ||" "")
 
 add_test(NAME redis_cluster_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cluster_mutants.sh
   ${PROJECT_SOURCE_DIR} ${DLT_CLUSTER_MUTANTS})

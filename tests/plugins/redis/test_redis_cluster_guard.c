@@ -278,13 +278,30 @@ static void FO_12_nothing_is_renewed_while_the_slot_moves(void)
     shard_end();
 }
 
+/* Renews all in one call. Returns how many beside the first are renewed. */
+static unsigned renew_all(struct dlt_request *const requests[3], enum dlock_status *first)
+{
+    struct dlock_lease_op ops[3], *all[3];
+    struct dlock_error err = DLOCK_ERROR_INIT;
+
+    for (int i = 0; i < 3; i++) {
+        ops[i] = (struct dlock_lease_op){.req = dlt_due(&s, requests[i], 5000),
+                                         .status = DLOCK_INTERNAL};
+        all[i] = &ops[i];
+    }
+    (void)s.ops->renew(s.self, all, 3, dlt_due(&s, requests[0], 5000)->deadline_ns, &err);
+    printf("# %d, %d, %d: %s\n", (int)ops[0].status, (int)ops[1].status, (int)ops[2].status,
+           err.message);
+    *first = ops[0].status;
+    return (unsigned)(ops[1].status == DLOCK_OK) + (ops[2].status == DLOCK_OK);
+}
+
 /* Three names of one master, the first of which moves just now. */
 static void C5_a_name_that_moves_delays_no_renewal_of_others(void)
 {
     unsigned node = master_of("one"), to = master_of("three"), slot = 0, renewed = 0;
-    struct dlt_request *requests[] = {&fresh, &held, &other};
-    struct dlock_lease_op ops[3], *all[3];
-    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlt_request *const requests[] = {&fresh, &held, &other};
+    enum dlock_status first = DLOCK_INTERNAL;
 
     shard_begin(node);
     slot = slot_of(fresh_name);
@@ -293,21 +310,42 @@ static void C5_a_name_that_moves_delays_no_renewal_of_others(void)
     (void)dlt_ok(dlt_cluster_slot_open(&cluster, slot, node, to) &&
                      dlt_cluster_slot_keys(&cluster, slot, node, to),
                  "the keys of the first name are at the other server");
-    for (int i = 0; i < 3; i++) {
-        ops[i] = (struct dlock_lease_op){.req = dlt_due(&s, requests[i], 5000),
-                                         .status = DLOCK_INTERNAL};
-        all[i] = &ops[i];
-    }
-    (void)s.ops->renew(s.self, all, 3, dlt_due(&s, &fresh, 5000)->deadline_ns, &err);
-    renewed = (unsigned)(ops[1].status == DLOCK_OK) + (ops[2].status == DLOCK_OK);
-    (void)dlt_ok(ops[0].status == DLOCK_UNAVAILABLE && renewed == 2,
-                 "C5 the others are renewed: %d, %d, %d: %s", (int)ops[0].status,
-                 (int)ops[1].status, (int)ops[2].status, err.message);
+    renewed = renew_all(requests, &first);
+    (void)dlt_ok(first == DLOCK_UNAVAILABLE && renewed == 2, "C5 the others are renewed");
     (void)dlt_ok(dlt_cluster_slot_give(&cluster, slot, node, to), "the slot has moved");
     (void)slot_moves(slot, to, node);
     (void)dlt_unlock(&s, &fresh);
     (void)dlt_unlock(&s, &other);
     shard_end();
+}
+
+/* Three names of one master, the first of which is in a slot that has a guard of its own there. */
+static void C5_a_slot_that_came_delays_no_renewal_of_others(void)
+{
+    unsigned node = master_of("one"), to = master_of("three"), slot = 0, renewed = 0;
+    struct dlt_request came, *const requests[] = {&came, &held, &other};
+    enum dlock_status first = DLOCK_INTERNAL;
+    char name[16];
+
+    name_at(node, 100000, name);
+    slot = slot_of(name);
+    dlt_request(&s, &came, name, 'd', T_MS);
+    (void)wait_for(DLOCK_OK, dlt_try, &came, "a lock");
+    (void)dlt_redis_ask(&cluster.redis[node], "PEXPIRE dl:{%s} 120000", name);
+    shard_begin(to);
+    (void)wait_for(DLOCK_OK, dlt_try, &other, "a lock");
+    (void)dlt_redis_ask(&cluster.redis[to], "PEXPIRE dl:{%s} 120000", other_name);
+    (void)slot_moves(slot, node, to);
+    (void)dlt_ok(dlt_renew(&s, &came) == DLOCK_UNAVAILABLE, "the client knows the way: %s",
+                 s.err.message);
+    (void)wait_for(DLOCK_OK, dlt_renew, &held, "a renewal");
+    renewed = renew_all(requests, &first);
+    (void)dlt_ok(first == DLOCK_UNAVAILABLE && renewed == 2, "C5 the others are renewed");
+    (void)wait_for(DLOCK_OK, dlt_renew, &came, "a renewal");
+    (void)wait_for(DLOCK_OK, dlt_unlock, &came, "an unlock");
+    (void)dlt_unlock(&s, &other);
+    shard_end();
+    (void)slot_moves(slot, to, node);
 }
 
 /* For longer than a look counts, so that the set of slots is the same in both looks. */
@@ -394,6 +432,7 @@ static const struct {
     CASE(FO_12_nothing_is_granted_while_the_slot_moves),
     CASE(FO_12_nothing_is_renewed_while_the_slot_moves),
     CASE(C5_a_name_that_moves_delays_no_renewal_of_others),
+    CASE(C5_a_slot_that_came_delays_no_renewal_of_others),
     CASE(FO_12_a_slot_that_went_away_and_came_back_unseen),
     CASE(FO_12_a_move_that_is_taken_back_has_lost_the_keys),
     CASE(FO_5_a_record_whose_slot_moves_begins_anew),
