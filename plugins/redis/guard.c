@@ -8,16 +8,15 @@
 #include "resp/keys.h"
 #include "resp/reply.h"
 #include "script.h"
+#include "settings.h"
 #include "view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOCKS_DIFFER_MS 1000 /* S */
-#define MARGIN_MS        1000 /* of D, beyond what the server's settings say */
-#define SETTLE_MS        40   /* for replicas; twice a call, at most: 100 ms count as silence */
-#define ANSWER_MAX       ((size_t)4 * 1024 * 1024) /* a cluster has many slots */
-#define US_PER_MS        INT64_C(1000)
+#define SETTLE_MS  40 /* for replicas; twice a call, at most: 100 ms count as silence */
+#define ANSWER_MAX ((size_t)4 * 1024 * 1024) /* a cluster has many slots */
+#define US_PER_MS  INT64_C(1000)
 
 static int64_t now(const struct redis_pool *pool)
 {
@@ -57,66 +56,7 @@ static enum dlock_status ask(const struct redis_pool *pool, struct redis_pipelin
     return DLOCK_OK;
 }
 
-/* ---- how long an old master goes on ---- */
-
-static enum dlock_status unbounded(const struct resp_config *config, const struct resp_info *info,
-                                   struct dlock_error *err)
-{
-    if (info->min_replicas < 0)
-        return resp_error_fail(
-            config, err, DLOCK_CONFIG,
-            "a replica may become the master, and how long this one goes on then "
-            "is not known: the user may not read min-replicas-to-write%s (grant "
-            "+config|get, or set failover_guard=%s, or failover=unsafe)",
-            info->cluster ? " and cluster-node-timeout" : "", info->cluster ? "46s" : "41s");
-    if (info->cluster)
-        return resp_error_fail(
-            config, err, DLOCK_CONFIG,
-            "a replica may become the master, and nothing ends this one then: set "
-            "min-replicas-to-write %lld (now %lld) in all servers of the cluster, which has "
-            "%lld replicas of this one, or failover=unsafe in the URI: a failover may make two "
-            "holders",
-            (long long)redis_view_followers_least(info->replicas), (long long)info->min_replicas,
-            (long long)info->replicas);
-    return resp_error_fail(
-        config, err, DLOCK_CONFIG,
-        "a replica may become the master, and nothing ends this one then: set "
-        "min-replicas-to-write %lld (now %lld) and min-replicas-max-lag 10 in all "
-        "servers, or failover=unsafe in the URI: a failover may make two holders",
-        (long long)redis_view_followers_least(info->replicas), (long long)info->min_replicas);
-}
-
-/* D, as the server's settings say; 0: they do not. */
-static int64_t settings_last_ms(const struct resp_info *info)
-{
-    int64_t lasts_ms = info->cluster ? info->node_timeout_ms : info->max_lag_s * 1000;
-
-    return lasts_ms > 0 ? lasts_ms + MARGIN_MS : 0;
-}
-
-/* Sets D and the number of replicas. */
-static enum dlock_status lasts_judge(const struct resp_config *config, const struct resp_info *info,
-                                     struct redis_guard *guard, struct dlock_error *err)
-{
-    int64_t longest_ms = config->restart_guard_ms, lasts_ms = settings_last_ms(info);
-    int64_t least = redis_view_followers_least(info->replicas);
-
-    if (longest_ms <= 0)
-        return resp_error_fail(config, err, DLOCK_CONFIG,
-                               "a replica may become the master: restart_guard has to say what the "
-                               "longest ttl is (or failover=unsafe)");
-    guard->is_proven = info->min_replicas >= least && lasts_ms > 0;
-    if (config->failover_guard_ms > 0)
-        lasts_ms = config->failover_guard_ms - longest_ms;
-    if (lasts_ms <= 0 || (!guard->is_proven && info->min_replicas >= 0) ||
-        (!guard->is_proven && config->failover_guard_ms == 0))
-        return unbounded(config, info, err);
-    guard->needed = info->min_replicas > least ? info->min_replicas : least;
-    guard->lasts_ms = lasts_ms / 2;
-    guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;
-    guard->grants_ms = longest_ms + lasts_ms;
-    return DLOCK_OK;
-}
+/* ---- beginning ---- */
 
 /* A master that is cut off may see no replica. */
 static bool is_needed(const struct redis_pool *pool, const struct resp_config *config,
@@ -156,12 +96,11 @@ static enum dlock_status mark_choose(const struct redis_pool *pool, struct redis
 }
 
 enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                    const struct resp_info *info, int64_t deadline_ns,
+                                    struct resp_info *info, int64_t deadline_ns,
                                     struct dlock_error *err)
 {
     const struct resp_config *config = pipeline->connection.config;
     struct redis_guard *guard = &pipeline->guard;
-    struct resp_info seen = *info;
     int64_t known = 0;
     enum dlock_status status = DLOCK_OK;
 
@@ -169,9 +108,10 @@ enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeli
         return DLOCK_OK;
     if (config->all_keys)
         status = mark_choose(pool, pipeline, &known, deadline_ns, err);
-    seen.replicas = known > info->replicas ? known : info->replicas;
+    info->replicas = known > info->replicas ? known : info->replicas;
+    info->is_guarded = true;
     if (status == DLOCK_OK)
-        status = lasts_judge(config, &seen, guard, err);
+        status = redis_settings_judge(config, info, guard, err);
     if (status != DLOCK_OK)
         return status;
     (void)snprintf(guard->id, sizeof guard->id, "%.40s", info->replid);

@@ -41,7 +41,7 @@ struct redis_view {
 /* A pipeline's. Without `on` the rest is unused. */
 struct redis_guard {
     bool on;
-    bool is_proven; /* the server's settings say how many replicas have to follow, and D */
+    bool is_safe; /* settings.h finds that FAILOVER_SAFE lacks nothing */
     char id[REDIS_REPLID_SIZE];
     char tag[REDIS_MARK_SIZE]; /* in a cluster, of the record's keys */
     int64_t needed;            /* replicas */
@@ -53,10 +53,11 @@ struct redis_guard {
     struct redis_owned owned; /* in a cluster, of views[0] */
 };
 
-/* Decides whether the connection needs the guard, and takes its first view. OK; CONFIG: how long an
+/* Decides whether the connection needs the guard, and takes its first view. Completes info:
+ * is_guarded, and in a cluster all replicas. OK; CONFIG: how long an
  * old master goes on is not bounded, err says what to set; UNAVAILABLE and so on. */
 enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                    const struct resp_info *info, int64_t deadline_ns,
+                                    struct resp_info *info, int64_t deadline_ns,
                                     struct dlock_error *err);
 
 /* Looks. settle: also waits, for a short time, until replicas have acknowledged the view. OK also

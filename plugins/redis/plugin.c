@@ -20,6 +20,7 @@
 #include "route.h"
 #include "sentinels.h"
 #include "session.h"
+#include "settings.h"
 
 #define REDIS_CAPS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \
@@ -284,6 +285,8 @@ static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
     if (session->cluster != NULL && fn != NULL)
         cluster_report(session, fn, arg);
     resp_info_report(&server_info, &session->config, fn, arg);
+    if (fn != NULL)
+        redis_settings_report(&session->config, &server_info, fn, arg);
     info_fill(info, session, &server_info, caps);
     return DLOCK_OK;
 }

@@ -146,7 +146,7 @@ static enum dlock_status pipeline_make(struct redis_pool *pool, int64_t deadline
         *out = NULL;
         return status;
     }
-    if ((*out)->guard.on && (*out)->guard.is_proven)
+    if ((*out)->guard.on && (*out)->guard.is_safe)
         *caps |= DLOCK_CAP_FAILOVER_SAFE;
     caps_check(pool, *caps);
     guard_set(pool, *out, server_info);

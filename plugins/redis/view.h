@@ -11,7 +11,7 @@
 #define REDIS_VIEW_WORD_SIZE 256
 #define REDIS_NO_SLOT        (-1) /* not in a cluster */
 
-/* The master and its followers have to be half of the servers at least: two masters with so many
+/* The master and its followers have to be more than half of the servers: two masters with so many
  * followers each would have one in common. */
 int64_t redis_view_followers_least(int64_t replicas);
 

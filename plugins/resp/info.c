@@ -111,6 +111,8 @@ void resp_info_parse_config(struct resp_info *info, const redisReply *reply)
             info->max_lag_s = strtoll(value->str, NULL, 10);
         if (strcmp(name->str, "cluster-node-timeout") == 0)
             info->node_timeout_ms = strtoll(value->str, NULL, 10);
+        if (strcmp(name->str, "cluster-allow-replica-migration") == 0)
+            info->replicas_stay = strcmp(value->str, "no") == 0;
     }
 }
 

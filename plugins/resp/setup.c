@@ -67,8 +67,7 @@ static bool add_info(struct resp_setup *setup)
     if (fine && setup->config->failover != RESP_FAILOVER_UNSAFE)
         fine = add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "min-replicas-*"}, 3);
     if (fine && setup->config->failover != RESP_FAILOVER_UNSAFE && setup->config->all_keys)
-        fine =
-            add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "cluster-node-timeout"}, 3);
+        fine = add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "cluster-*"}, 3);
     return fine;
 }
 

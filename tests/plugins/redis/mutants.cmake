@@ -100,12 +100,12 @@ endfunction()
 
 dlt_add_guard_mutant(F1_grants_as_soon_as_it_answers_yours
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
-  guard.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = guard->yours_ms;")
+  settings.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = guard->yours_ms;")
 dlt_add_guard_mutant(F1_passes_on_at_once F1_a_promoted_master_passes_nothing_on
   guard_release.lua "if guard.refuse_grants() then" "if false then")
 dlt_add_guard_mutant(F2_answers_yours_at_once
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
-  guard.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
+  settings.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
 dlt_add_guard_mutant(F3_a_look_counts_for_ever
   F3_a_master_that_stood_still_executes_nothing_of_what_waited
   guard.lua "or age > tonumber(lasts) then" "then")
@@ -125,7 +125,7 @@ dlt_add_guard_mutant(F6_the_script_does_not_look
   send.c "guarded = pipeline->guard.on;" "guarded = false;")
 dlt_add_guard_mutant(F7_a_start_is_guarded_for_T_alone
   F7_a_master_that_was_started_grants_nothing_for_T_and_D
-  guard.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = longest_ms;")
+  settings.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = longest_ms;")
 dlt_add_guard_mutant(F8_counts_only
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
   fence.lua "return fence > tonumber(moment) and" "return")
@@ -151,7 +151,7 @@ endfunction()
 
 dlt_add_cluster_mutant(cluster_F2_answers_yours_at_once
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D F2
-  guard.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
+  settings.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
 dlt_add_cluster_mutant(cluster_F3_a_look_counts_for_ever
   F3_a_master_that_stood_still_executes_nothing_of_what_waited F3
   guard.lua "or age > tonumber(lasts) then" "then")
