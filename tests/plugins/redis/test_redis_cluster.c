@@ -40,19 +40,24 @@ static void sleep_ms(int64_t ms)
     (void)nanosleep(&pause, NULL);
 }
 
-static struct dlock_client *client_open(const char *options)
+static struct dlock_client *client_open_with(const char *guard, const char *options)
 {
     struct dlock_client *client = NULL;
     struct dlock_error err = DLOCK_ERROR_INIT;
     char uri[300];
 
-    (void)snprintf(uri, sizeof uri, "redis+cluster://%s?restart_guard=0&connect_timeout=%dms%s",
-                   cluster.hosts, CONNECT_MS, options);
+    (void)snprintf(uri, sizeof uri, "redis+cluster://%s?%s&connect_timeout=%dms%s", cluster.hosts,
+                   guard, CONNECT_MS, options);
     if (dlock_client_open(uri, NULL, &client, &err) != DLOCK_OK) {
         (void)dlt_ok(false, "opens: %s", err.message);
         exit(dlt_done());
     }
     return client;
+}
+
+static struct dlock_client *client_open(const char *options)
+{
+    return client_open_with("restart_guard=0", options);
 }
 
 static struct dlock *lock_of(struct dlock_client *client, const char *name)
@@ -83,18 +88,33 @@ static bool takes(struct dlock *lock)
 /* ---- a slot that moves ---- */
 
 static atomic_bool over;
-static atomic_int inside, overlaps, turns, strange;
+static atomic_int inside, overlaps, turns, strange, unknown, staying;
 
+/* An outcome that is not known is known after the ttl at the latest. */
+static void unknown_count(enum dlock_status status, int64_t *since_ms)
+{
+    if (status != DLOCK_UNKNOWN) {
+        *since_ms = now_ms();
+        return;
+    }
+    (void)atomic_fetch_add(&unknown, 1);
+    if (now_ms() - *since_ms > SLACK_MS)
+        (void)atomic_fetch_add(&staying, 1);
+}
+
+/* With the failover guard, or without: its options. */
 static void *work(void *arg)
 {
-    struct dlock_client *client = client_open("&ttl=60s");
+    const char *guard = arg;
+    struct dlock_client *client = client_open_with(guard, "");
     struct dlock *lock = lock_of(client, "job");
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status = DLOCK_OK;
+    int64_t known_ms = now_ms();
 
-    (void)arg;
     while (!atomic_load(&over)) {
         status = dlock_acquire(lock, DLOCK_EXCLUSIVE, 500, &err);
+        unknown_count(status, &known_ms);
         if (status == DLOCK_OK) {
             if (atomic_fetch_add(&inside, 1) != 0)
                 (void)atomic_fetch_add(&overlaps, 1);
@@ -133,9 +153,11 @@ static bool slot_moves(unsigned slot, unsigned from, unsigned to)
            dlt_cluster_slot_give(&cluster, slot, from, to);
 }
 
-static void a_slot_moves_forth_and_back(void)
+/* guard: NULL: without the failover guard. With it the work stops for T + D after each move. */
+static void a_slot_moves_forth_and_back(const char *guard)
 {
     pthread_t threads[WORKERS];
+    const char *options = guard != NULL ? guard : "restart_guard=0&ttl=60s";
     unsigned slot = dlt_cluster_slot(&cluster, "{job}");
     unsigned home = (unsigned)dlt_cluster_master(&cluster, slot);
     unsigned away = (home + 1) % DLT_CLUSTER_MASTERS;
@@ -143,13 +165,17 @@ static void a_slot_moves_forth_and_back(void)
     int moves = 0;
     bool moved = true, went_on = true;
 
+    atomic_store(&over, false);
+    atomic_store(&unknown, 0);
     for (int i = 0; i < WORKERS; i++)
-        if (pthread_create(&threads[i], NULL, work, NULL) != 0)
+        if (pthread_create(&threads[i], NULL, work, (void *)options) != 0)
             abort();
     went_on = turns_go_on(20);
     while (moved && went_on && (moves < 2 || now_ms() < until_ms)) {
-        moved = slot_moves(slot, home, away) && slot_moves(slot, away, home);
-        went_on = turns_go_on(20);
+        moved = slot_moves(slot, home, away);
+        went_on = guard == NULL || turns_go_on(20);
+        moved = moved && went_on && slot_moves(slot, away, home);
+        went_on = went_on && turns_go_on(20);
         moves += 2;
     }
     atomic_store(&over, true);
@@ -159,6 +185,22 @@ static void a_slot_moves_forth_and_back(void)
     (void)dlt_ok(went_on, "C13 the work goes on after each: %d turns", atomic_load(&turns));
     (void)dlt_ok(atomic_load(&overlaps) == 0, "C1 nobody is there at the same time");
     (void)dlt_ok(atomic_load(&strange) == 0, "no other status than UNAVAILABLE and UNKNOWN");
+    (void)dlt_ok(atomic_load(&staying) == 0, "C9 no UNKNOWN stays (there were %d)",
+                 atomic_load(&unknown));
+}
+
+static void needs_replicas(int count)
+{
+    for (unsigned i = 0; i < DLT_CLUSTER_COUNT; i++)
+        (void)dlt_redis_ask(&cluster.redis[i], "CONFIG SET min-replicas-to-write %d", count);
+}
+
+/* T is 3 s and D 2 s. */
+static void a_slot_moves_forth_and_back_with_the_guard(void)
+{
+    needs_replicas(1);
+    a_slot_moves_forth_and_back("restart_guard=3s&ttl=3s");
+    needs_replicas(0);
 }
 
 /* ---- masters that die ---- */
@@ -388,7 +430,8 @@ int main(void)
 
     if (!dlt_ok(dlt_cluster_start(&cluster, args), "a cluster: %s", cluster.why))
         return dlt_done();
-    a_slot_moves_forth_and_back();
+    a_slot_moves_forth_and_back(NULL);
+    a_slot_moves_forth_and_back_with_the_guard();
     all_masters_are_listed();
     names_are_kept_at_each_master();
     a_dead_shard_delays_no_other();
