@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/resp/info.c */
-/* Is a server durable that looks so at first sight? (OPN-2, C16) */
+/* Tests: plugins/resp/info.c plugins/redis/plugin.c */
+/* Is a server durable that looks so at first sight, and is the cost of one that forgets said?
+ * (OPN-2, C16) */
+#include "probed.h"
 #include "redis_kit.h"
+#include "resp/guard.h"
 
 #include <criterion/criterion.h>
 
@@ -71,4 +74,40 @@ Test(role, OPN_1_C1_a_master_that_became_a_writable_replica)
     (void)dlt_redis_ask(&server, "REPLICAOF NO ONE");
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK, "%s", s.err.message);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
+static char logged[512];
+static unsigned log_lines;
+
+static void log_note(void *ctx, enum dlock_log_level level, const char *message)
+{
+    (void)ctx;
+    cr_expect_eq(level, DLOCK_LOG_INFO, "%s", message);
+    (void)snprintf(logged, sizeof logged, "%s", message);
+    log_lines++;
+}
+
+/* OPN-2: without a guard less is promised: a line, the capabilities and doctor say so. */
+Test(durable, OPN_2_no_guard)
+{
+    struct dlt_probed probed;
+
+    start(NULL);
+    s.host.table.log = log_note;
+    dlt_session_option(&s, "restart_guard", "0");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_expect_eq(s.info.caps & DLOCK_CAP_CRASH_SAFE, 0u);
+    cr_expect_eq(log_lines, 1u);
+    cr_expect_not_null(strstr(logged, "restart_guard is off: " RESP_UNGUARDED), "%s", logged);
+    cr_assert_eq(dlt_probed_read(&probed, &s), DLOCK_OK, "%s", s.err.message);
+    dlt_probed_has(&probed, "restart_guard=0 s, the server is up for");
+}
+
+Test(durable, OPN_2_a_guard_is_nothing_to_tell)
+{
+    start(NULL);
+    s.host.table.log = log_note;
+    dlt_session_option(&s, "restart_guard", "30000");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_expect_eq(log_lines, 0u, "%s", logged);
 }

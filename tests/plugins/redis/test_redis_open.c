@@ -4,7 +4,6 @@
 /* Is a server refused that cannot keep a lock, or that is not who it should be? (OPN, C16, C17) */
 #include "probed.h"
 #include "redis_kit.h"
-#include "resp/guard.h"
 #include "scripted_client.h"
 
 #include <criterion/criterion.h>
@@ -120,42 +119,6 @@ Test(open, C16_durability_that_is_gone_is_said)
         cr_assert_eq(s.host.caps & durable, i == 0 ? durable : 0, "%d", i);
         (void)dlt_redis_ask(&server, "CONFIG SET appendfsync everysec");
     }
-}
-
-static char logged[512];
-static unsigned log_lines;
-
-static void log_note(void *ctx, enum dlock_log_level level, const char *message)
-{
-    (void)ctx;
-    cr_expect_eq(level, DLOCK_LOG_INFO, "%s", message);
-    (void)snprintf(logged, sizeof logged, "%s", message);
-    log_lines++;
-}
-
-/* OPN-2: without a guard less is promised: a line, the capabilities and doctor say so. */
-Test(open, OPN_2_no_guard)
-{
-    struct dlt_probed probed;
-
-    start(NULL);
-    s.host.table.log = log_note;
-    dlt_session_option(&s, "restart_guard", "0");
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-    cr_expect_eq(s.info.caps & DLOCK_CAP_CRASH_SAFE, 0u);
-    cr_expect_eq(log_lines, 1u);
-    cr_expect_not_null(strstr(logged, "restart_guard is off: " RESP_UNGUARDED), "%s", logged);
-    cr_assert_eq(dlt_probed_read(&probed, &s), DLOCK_OK, "%s", s.err.message);
-    dlt_probed_has(&probed, "restart_guard=0 s, the server is up for");
-}
-
-Test(open, OPN_2_a_guard_is_nothing_to_tell)
-{
-    start(NULL);
-    s.host.table.log = log_note;
-    dlt_session_option(&s, "restart_guard", "30000");
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-    cr_expect_eq(log_lines, 0u, "%s", logged);
 }
 
 Test(open, probe_says_what_it_found_and_what_it_costs)
