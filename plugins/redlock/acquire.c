@@ -3,66 +3,11 @@
 #include "resp/guard.h"
 #include "resp/reply.h"
 #include "slots.h"
+#include "undo.h"
 #include "wait_any.h"
 
 #include <stdlib.h>
-
-/* True: the node may have granted the lock, or may grant it later. */
-static bool may_hold(const struct redlock_answer *answer)
-{
-    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
-           (answer->state == ANSWER_GIVEN && answer->vote == QUORUM_YES);
-}
-
-/* Undoes the request on each node that may have granted the lock. The undoing goes over the
- * connection of the request, so that it arrives after the request. */
-static void take_undo(struct redlock_take *taking)
-{
-    unsigned nodes = 0;
-
-    for (unsigned i = 0; i < taking->session->config->count; i++)
-        if (may_hold(&taking->round.answers[i]))
-            nodes |= 1u << i;
-    redlock_release_send_all(taking->session, nodes, taking->req->name, taking->req->name_len,
-                             taking->req->token, taking->attempt->round, REDLOCK_UNDO);
-}
-
-/* Counts the nodes that may hold the lock, and have not confirmed the undoing. *waiting: one of
- * them may still confirm it. */
-static unsigned unsettled(const struct redlock_take *taking, bool *waiting)
-{
-    unsigned count = 0;
-
-    *waiting = false;
-    for (unsigned i = 0; i < taking->session->config->count; i++) {
-        const struct redlock_node *node = &taking->session->nodes[i];
-        const struct redlock_answer *answer = &taking->round.answers[i];
-
-        if (!may_hold(answer) || answer->undone_life == answer->life)
-            continue;
-        count++;
-        *waiting |= node->connection.state == RESP_READY && node->connection.life == answer->life &&
-                    node->count > 0;
-    }
-    return count;
-}
-
-/* Waits, after UNSURE, until the nodes have confirmed the undoing. False: too few confirm it. */
-static bool take_settle(struct redlock_take *taking)
-{
-    struct redlock_session *session = taking->session;
-    bool waiting = true;
-
-    taking->round.over = true;
-    session->round = &taking->round; /* late votes tell whether there is a holder */
-    while (unsettled(taking, &waiting) >= session->config->need && waiting &&
-           redlock_session_now(session) < taking->req->deadline_ns) {
-        redlock_session_sleep(session, taking->req->deadline_ns);
-        redlock_release_advance(session);
-    }
-    session->round = NULL;
-    return unsettled(taking, &waiting) < session->config->need;
-}
+#include <string.h>
 
 /* The time until so many guards have ended that a majority has a vote. */
 static int64_t guards_left(const struct redlock_round *round)
@@ -146,27 +91,28 @@ static enum dlock_status guard_fail(const struct redlock_round *round, unsigned 
                                config->count, (double)config->restart_guard_ms / 1000, rest);
 }
 
-static enum dlock_status take_failed(struct redlock_take *taking,
-                                     enum redlock_quorum_verdict verdict, struct dlock_grant *grant,
-                                     struct dlock_error *err)
+static enum dlock_status take_failed(const struct redlock_take *taking)
 {
     const struct redlock_round *round = &taking->round;
     const struct redlock_quorum_tally *tally = &round->tally;
     const struct redlock_config *config = taking->session->config;
+    struct dlock_error *err = taking->err;
     enum dlock_status status = DLOCK_BUSY;
 
+    if (taking->won && taking->verdict == QUORUM_SHORT)
+        return redlock_raise_fail(taking, err);
     if (round->no_memory)
         return redlock_config_fail(err, config, DLOCK_NOMEM, "no memory for a command");
-    if (verdict == QUORUM_UNSURE && take_settle(taking)) {
+    if (taking->verdict == QUORUM_UNSURE && redlock_undo_is_settled(taking)) {
         if (redlock_take_noes(round) == 0)
             status = redlock_config_fail(err, config, DLOCK_NO_QUORUM,
                                          "too many nodes answered too late");
-    } else if (verdict == QUORUM_LOST) {
-        grant->holder_ms = holder_left(round);
-    } else if (verdict == QUORUM_SHORT && only_guarded(round) > 0) {
-        grant->holder_ms = guards_left(round);
-        status = guard_fail(round, only_guarded(round), grant->holder_ms, err);
-    } else if (verdict == QUORUM_SHORT) {
+    } else if (taking->verdict == QUORUM_LOST) {
+        taking->grant->holder_ms = holder_left(round);
+    } else if (taking->verdict == QUORUM_SHORT && only_guarded(round) > 0) {
+        taking->grant->holder_ms = guards_left(round);
+        status = guard_fail(round, only_guarded(round), taking->grant->holder_ms, err);
+    } else if (taking->verdict == QUORUM_SHORT) {
         status = redlock_config_fail(err, config, refusal(round),
                                      "%u of %u nodes could be asked for the lock, and it needs %u",
                                      tally->nodes - tally->refused, tally->nodes, tally->need);
@@ -181,83 +127,212 @@ static enum dlock_status take_failed(struct redlock_take *taking,
     return status;
 }
 
-/* Sleeps for a random time, so that attempts that collided do not collide again. False: the
- * deadline is earlier. */
-static bool take_pause(struct redlock_take *taking)
+static enum dlock_status take_won(struct redlock_take *taking)
 {
-    struct redlock_session *session = taking->session;
-    int64_t most_ns = session->config->retry_delay_ms * DL_NS_PER_MS, until_ns = 0;
+    struct dlock_grant *grant = taking->grant;
+
+    grant->lease_ms = lease_of(&taking->round, taking->req->ttl_ms);
+    grant->since_ns = taking->retries > 0 ? taking->sent_ns : 0;
+    grant->fence = (uint64_t)taking->attempt->number;
+    grant->fence_room = grant->fence != 0 ? REDLOCK_FENCE_NUMBERS - 1 : 0;
+    return DLOCK_OK;
+}
+
+/* ---- many at once ---- */
+
+/* The first request alone counts: a waiter finds the name free in the end. */
+static void note_busy(const struct redlock_take *taking)
+{
+    const struct dlock_request *req = taking->req;
+
+    if (taking->attempt->round == 1 && (taking->won || taking->verdict == QUORUM_LOST))
+        redlock_client_note_busy(taking->session->client, req->name, req->name_len, !taking->won);
+}
+
+static void all_ask(struct redlock_take *const *takes, size_t n)
+{
+    redlock_take_ask(takes, n);
+    for (size_t i = 0; i < n; i++)
+        note_busy(takes[i]);
+    redlock_raise_fences(takes, n);
+}
+
+/* Takes back what was not won. */
+static void others_undo(struct redlock_take *const *takes, size_t n)
+{
+    struct redlock_session *session = takes[0]->session;
+    struct redlock_take *unsure[REDLOCK_BATCH_MOST] = {NULL};
+    size_t count = 0;
+
+    redlock_session_cork(session);
+    for (size_t i = 0; i < n; i++) {
+        if (takes[i]->verdict == QUORUM_WON)
+            continue;
+        redlock_undo_send(takes[i]);
+        if (takes[i]->verdict == QUORUM_UNSURE)
+            unsure[count++] = takes[i];
+    }
+    redlock_session_uncork(session);
+    redlock_undo_await(unsure, count);
+}
+
+/* A random time, so that attempts that collided do not collide again. */
+static int64_t pause_until(struct redlock_session *session)
+{
+    int64_t most_ns = session->config->retry_delay_ms * DL_NS_PER_MS;
     uint64_t chance = 0;
 
     (void)session->host->random(session->host->ctx, &chance, sizeof chance);
-    until_ns = redlock_session_now(session) + (int64_t)(chance % (uint64_t)(most_ns + 1));
-    if (until_ns >= taking->req->deadline_ns)
-        return false;
+    return redlock_session_now(session) + (int64_t)(chance % (uint64_t)(most_ns + 1));
+}
+
+static void pause(struct redlock_session *session, int64_t until_ns)
+{
     while (redlock_session_now(session) < until_ns) {
         redlock_session_sleep(session, until_ns);
         redlock_release_advance(session);
     }
+}
+
+/* A split vote is repeated after a pause, if there is time. *pause_ns: the end of it; 0: not set.
+ */
+static bool is_repeated(struct redlock_take *taking, int64_t *pause_ns)
+{
+    if (taking->verdict != QUORUM_LOST || taking->retries >= taking->session->config->retry_count ||
+        !redlock_take_is_split(&taking->round))
+        return false;
+    if (*pause_ns == 0)
+        *pause_ns = pause_until(taking->session);
+    return *pause_ns < taking->req->deadline_ns;
+}
+
+/* Ends the takes, but for those whose votes are repeated, of which it returns the number. They are
+ * the first ones then. */
+static size_t others_end(struct redlock_take **takes, size_t n, int64_t *pause_ns)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (takes[i]->verdict == QUORUM_WON) {
+            takes[i]->status = take_won(takes[i]);
+        } else if (is_repeated(takes[i], pause_ns)) {
+            takes[i]->retries++;
+            takes[count++] = takes[i];
+        } else {
+            takes[i]->status = take_failed(takes[i]);
+        }
+    }
+    return count;
+}
+
+/* Sets the status of each. The array is used up. */
+static void all_take(struct redlock_take **takes, size_t n)
+{
+    while (n > 0) {
+        struct redlock_session *session = takes[0]->session;
+        int64_t pause_ns = 0;
+
+        all_ask(takes, n);
+        others_undo(takes, n);
+        n = others_end(takes, n, &pause_ns);
+        if (n > 0)
+            pause(session, pause_ns);
+    }
+}
+
+/* ---- the slots ---- */
+
+static bool take_begin(struct redlock_take *taking, struct redlock_session *session,
+                       const struct dlock_request *req, struct dlock_grant *grant,
+                       struct dlock_error *err)
+{
+    taking->status =
+        resp_guard_judge_ttl(REDLOCK_ORIGIN, session->config->restart_guard_ms, req->ttl_ms, err);
+    if (taking->status != DLOCK_OK)
+        return false;
+    redlock_take_init(taking, session, req);
+    taking->grant = grant;
+    taking->err = err;
+    redlock_attempt_begin(session->client, taking->attempt, req->token);
+    redlock_wait_any_ask(session, req);
     return true;
 }
 
-/* The first request alone counts: a waiter finds the name free in the end. */
-static void note_busy(const struct redlock_take *taking, bool busy)
+/* A waiter of wait_any that was refused enters the queues of the nodes. */
+static void refused_enqueue(struct redlock_take *const *takes, size_t n)
 {
-    const struct dlock_request *req = taking->req;
+    const struct dlock_request *reqs[REDLOCK_BATCH_MOST];
+    struct dlock_grant *grants[REDLOCK_BATCH_MOST];
+    size_t count = 0;
 
-    if (taking->attempt->round == 1)
-        redlock_client_note_busy(taking->session->client, req->name, req->name_len, busy);
+    for (size_t i = 0; i < n; i++) {
+        if (takes[i]->status != DLOCK_BUSY || dlock_request_waiter(takes[i]->req) == 0)
+            continue;
+        reqs[count] = takes[i]->req;
+        grants[count++] = takes[i]->grant;
+    }
+    if (count > 0)
+        redlock_wait_any_enqueue(takes[0]->session, reqs, grants, count);
 }
 
-static enum dlock_status take(struct redlock_take *taking, struct dlock_grant *grant,
-                              struct dlock_error *err)
+static void run(struct redlock_take *const *takes, size_t n)
 {
-    for (unsigned retries = 0;; retries++) {
-        int64_t sent_ns = redlock_session_now(taking->session);
-        enum redlock_quorum_verdict verdict = redlock_take_ask(taking);
-        bool won = verdict == QUORUM_WON;
+    struct redlock_take *used[REDLOCK_BATCH_MOST];
 
-        if (won || verdict == QUORUM_LOST)
-            note_busy(taking, verdict == QUORUM_LOST);
-        if (won)
-            verdict = redlock_raise_fence(taking);
-        if (verdict == QUORUM_WON) {
-            grant->lease_ms = lease_of(&taking->round, taking->req->ttl_ms);
-            grant->since_ns = retries > 0 ? sent_ns : 0;
-            grant->fence = (uint64_t)taking->attempt->number;
-            grant->fence_room = grant->fence != 0 ? REDLOCK_FENCE_NUMBERS - 1 : 0;
-            return DLOCK_OK;
-        }
-        take_undo(taking);
-        if (won && verdict == QUORUM_SHORT)
-            return redlock_raise_fail(taking, err);
-        if (verdict != QUORUM_LOST || retries >= taking->session->config->retry_count ||
-            !redlock_take_is_split(&taking->round) || !take_pause(taking))
-            return take_failed(taking, verdict, grant, err);
-    }
+    memcpy(used, takes, n * sizeof *takes);
+    all_take(used, n);
+    refused_enqueue(takes, n);
 }
 
 enum dlock_status redlock_acquire(void *self, const struct dlock_request *req,
                                   struct dlock_grant *grant, struct dlock_error *err)
 {
     struct redlock_session *session = self;
-    const struct redlock_config *config = session->config;
-    struct redlock_take *taking = NULL;
+    struct redlock_take *taking = malloc(sizeof *taking); /* too large for the stack */
     enum dlock_status status = DLOCK_INTERNAL;
 
-    status = resp_guard_judge_ttl(REDLOCK_ORIGIN, config->restart_guard_ms, req->ttl_ms, err);
-    if (status != DLOCK_OK)
-        return status;
-    taking = malloc(sizeof *taking); /* too large for the stack */
     if (taking == NULL)
-        return redlock_config_fail(err, config, DLOCK_NOMEM, "no memory for a request");
-    redlock_take_init(taking, session, req);
-    redlock_attempt_begin(session->client, taking->attempt, req->token);
-    redlock_wait_any_ask(session, req);
-    status = take(taking, grant, err);
+        return redlock_config_fail(err, session->config, DLOCK_NOMEM, "no memory for a request");
+    if (take_begin(taking, session, req, grant, err))
+        run(&taking, 1);
+    status = taking->status;
     free(taking);
-    if (status == DLOCK_BUSY && dlock_request_waiter(req) != 0 &&
-        !redlock_wait_any_enqueue(session, req))
-        grant->flags |= DLOCK_GRANT_UNREPORTED;
     return status;
+}
+
+static void some_acquire(struct redlock_session *session, struct redlock_take *room,
+                         struct dlock_batch_op *const *ops, size_t n)
+{
+    struct redlock_take *takes[REDLOCK_BATCH_MOST];
+    struct dlock_batch_op *of[REDLOCK_BATCH_MOST];
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct redlock_take *taking = &room[count];
+
+        if (!take_begin(taking, session, ops[i]->req, &ops[i]->grant, ops[i]->err)) {
+            ops[i]->status = taking->status;
+            continue;
+        }
+        of[count] = ops[i];
+        takes[count++] = taking;
+    }
+    if (count > 0)
+        run(takes, count);
+    for (size_t i = 0; i < count; i++)
+        of[i]->status = takes[i]->status;
+}
+
+enum dlock_status redlock_acquire_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                        struct dlock_error *err)
+{
+    struct redlock_session *session = self;
+    struct redlock_take *room = malloc(redlock_batch_part(n, 0) * sizeof *room);
+
+    if (room == NULL)
+        return redlock_config_fail(err, session->config, DLOCK_NOMEM, "no memory for a batch");
+    for (size_t done = 0; done < n; done += REDLOCK_BATCH_MOST)
+        some_acquire(session, room, ops + done, redlock_batch_part(n, done));
+    free(room);
+    return DLOCK_OK;
 }

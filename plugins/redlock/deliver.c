@@ -18,19 +18,26 @@ static bool gives_back(const struct redlock_sent_request *release,
            memcmp(release->token, sent->token, sizeof sent->token) == 0;
 }
 
-/* True: a release of it is under way behind it on this connection, or the present round is about to
- * send one. A further release would be in the way: of two, the second one has nothing to release.
- */
+static bool is_about_to_release(const struct redlock_round *round, const struct redlock_node *node,
+                                const struct redlock_sent_request *sent)
+{
+    return !round->ended && node->connection.state == RESP_READY &&
+           gives_back(&round->sent, sent) && round->answers[node->index].state == ANSWER_NOT_SENT;
+}
+
+/* True: a release of it is under way behind it on this connection, or a round in progress is about
+ * to send one. A further release would be in the way: of two, the second one has nothing to
+ * release. */
 static bool is_followed(const struct redlock_session *session, const struct redlock_node *node,
                         const struct redlock_sent_request *sent)
 {
-    const struct redlock_round *round = session->round;
-
     for (unsigned i = 0; i < node->count; i++)
         if (gives_back(&node->sent[(node->first + i) % REDLOCK_NODE_SENT_MAX], sent))
             return true;
-    return round != NULL && node->connection.state == RESP_READY &&
-           gives_back(&round->sent, sent) && round->answers[node->index].state == ANSWER_NOT_SENT;
+    for (size_t i = 0; i < session->round_count; i++)
+        if (is_about_to_release(session->rounds[i], node, sent))
+            return true;
+    return false;
 }
 
 /* Of a request that the node may have granted. True: the attempt is over and nothing else releases
@@ -54,20 +61,28 @@ static bool undoes(const struct redlock_sent_request *release,
            memcmp(release->token, sent->token, sizeof sent->token) == 0;
 }
 
+/* Notes the undoing of a request in its round. */
+static void undone_note(const struct redlock_session *session, const struct redlock_node *node,
+                        const struct redlock_sent_request *sent)
+{
+    for (size_t i = 0; i < session->round_count; i++)
+        if (undoes(sent, &session->rounds[i]->sent))
+            session->rounds[i]->answers[node->index].undone_life = node->connection.life;
+}
+
 /* Only a number says that the node executed the release. */
 static void release_answered(struct redlock_session *session, const struct redlock_node *node,
                              const struct redlock_sent_request *sent, const redisReply *reply)
 {
     struct redlock_sent_request release = *sent;
-    struct redlock_round *round = session->round;
 
     if (reply == NULL)
         redlock_release_later(session, node->index, sent);
     else if (reply->type != REDIS_REPLY_INTEGER && ++release.refusals < REFUSALS_MAX)
         redlock_pending_add(&session->client->pending, node->index, &release,
                             redlock_session_now(session) + REFUSED_NS);
-    else if (round != NULL && reply->type == REDIS_REPLY_INTEGER && undoes(sent, &round->sent))
-        round->answers[node->index].undone_life = node->connection.life;
+    else if (reply->type == REDIS_REPLY_INTEGER)
+        undone_note(session, node, sent);
 }
 
 /* The answer to a request whose round is over. */
@@ -95,10 +110,11 @@ void redlock_deliver(struct redlock_node *node, const struct redlock_sent_reques
                      const redisReply *reply)
 {
     struct redlock_session *session = node->owner;
+    struct redlock_round *round = redlock_round_find(session, sent->round_id);
     struct redlock_sent_request release;
 
     if (sent->kind == SENT_RELEASE && reply != NULL && resp_error_is(reply, "NOSCRIPT")) {
-        node->knows_release = false;
+        redlock_node_text_unknown(node, REDLOCK_SCRIPT_RELEASE, sent);
         release = *sent;
         release.sent_ns = redlock_session_now(session);
         (void)redlock_release_send(session, node, &release);
@@ -109,8 +125,8 @@ void redlock_deliver(struct redlock_node *node, const struct redlock_sent_reques
     if (reply == NULL) {
         if (sent->kind == SENT_ACQUIRE && is_in_vain(session, node, sent, &release))
             redlock_release_later(session, node->index, &release);
-    } else if (session->round != NULL && session->round->sent.round_id == sent->round_id) {
-        redlock_round_answer(session->round, node, reply);
+    } else if (round != NULL) {
+        redlock_round_answer(round, node, sent, reply);
     } else {
         answer_after_round(session, node, sent, reply);
     }

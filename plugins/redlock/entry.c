@@ -28,18 +28,15 @@ static enum redlock_quorum_verdict wait_judge(const struct redlock_round *round)
     return round->tally.open > 0 ? QUORUM_WAIT : QUORUM_LOST;
 }
 
-unsigned redlock_entry_take(struct redlock_session *session, const struct dlock_request *req,
-                            int64_t lasts_ms)
+static void round_begin(struct redlock_entry *entry, struct redlock_session *session)
 {
-    struct redlock_attempt *attempt = req->attempt;
-    struct redlock_request request;
-    struct resp_keys keys;
-    char token[RESP_HEX_SIZE], ticket[RESP_DIGITS], lasts[RESP_DIGITS];
+    const struct dlock_request *req = entry->req;
     int64_t now_ns = redlock_session_now(session);
     int64_t timeout_ns = redlock_config_timeout_ns(session->config, req->ttl_ms);
-    struct redlock_round round = {
+
+    entry->round = (struct redlock_round){
         .session = session,
-        .request = &request,
+        .request = &entry->request,
         .node_timeout_ns = timeout_ns,
         .deadline_ns =
             now_ns + timeout_ns < req->deadline_ns ? now_ns + timeout_ns : req->deadline_ns,
@@ -48,24 +45,48 @@ unsigned redlock_entry_take(struct redlock_session *session, const struct dlock_
         .judge = wait_judge,
         .read = wait_read,
     };
-    unsigned free_nodes = 0;
+}
 
+void redlock_entry_begin(struct redlock_entry *entry, struct redlock_session *session,
+                         const struct dlock_request *req, int64_t lasts_ms)
+{
+    struct redlock_attempt *attempt = req->attempt;
+    struct resp_command *command = &entry->request.command;
+
+    entry->req = req;
+    round_begin(entry, session);
     if (attempt->ticket_ms == 0)
         attempt->ticket_ms = attempt->clock_ms > 0 ? attempt->clock_ms : 1;
-    resp_keys_make(&keys, &session->config->nodes[0], req->name, req->name_len);
-    dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
-    redlock_request_begin(&request, REDLOCK_SCRIPT_WAIT, 1);
-    redlock_request_name(&request, &keys);
-    resp_command_text(&request.command, token);
-    resp_command_text(&request.command, resp_command_number(ticket, attempt->ticket_ms));
-    resp_command_text(&request.command, req->mode == DLOCK_SHARED ? "s" : "x");
-    resp_command_text(&request.command, resp_command_number(lasts, lasts_ms));
-    resp_command_text(&request.command, session->client->subscriber.channel);
-    (void)redlock_round_run(&round);
-    for (unsigned i = 0; i < session->config->count; i++)
-        if (round.answers[i].state == ANSWER_GIVEN && round.answers[i].vote == QUORUM_YES)
+    resp_keys_make(&entry->keys, &session->config->nodes[0], req->name, req->name_len);
+    dl_hex_encode(entry->token, req->token, DLOCK_TOKEN_SIZE);
+    redlock_request_begin(&entry->request, REDLOCK_SCRIPT_WAIT, 1);
+    redlock_request_name(&entry->request, &entry->keys);
+    resp_command_text(command, entry->token);
+    resp_command_text(command, resp_command_number(entry->ticket, attempt->ticket_ms));
+    resp_command_text(command, req->mode == DLOCK_SHARED ? "s" : "x");
+    resp_command_text(command, resp_command_number(entry->lasts, lasts_ms));
+    resp_command_text(command, session->client->subscriber.channel);
+}
+
+unsigned redlock_entry_free_nodes(const struct redlock_entry *entry)
+{
+    const struct redlock_round *round = &entry->round;
+    unsigned free_nodes = 0;
+
+    for (unsigned i = 0; i < round->session->config->count; i++)
+        if (round->answers[i].state == ANSWER_GIVEN && round->answers[i].vote == QUORUM_YES)
             free_nodes |= 1u << i;
     return free_nodes;
+}
+
+unsigned redlock_entry_take(struct redlock_session *session, const struct dlock_request *req,
+                            int64_t lasts_ms)
+{
+    REDLOCK_NOT_ZEROED struct redlock_entry entry;
+
+    redlock_entry_begin(&entry, session, req, lasts_ms);
+    (void)redlock_round_run(&entry.round);
+    return redlock_entry_free_nodes(&entry);
 }
 
 int64_t redlock_entry_recheck_ns(const struct redlock_session *session,

@@ -4,10 +4,25 @@
 #define REDLOCK_ENTRY_H
 
 #include "attempt.h"
-#include "session.h"
+#include "round.h"
 
-/* Enqueues the attempt on all nodes for lasts_ms, or refreshes its entries. Returns bits of the
- * nodes that are free for it. */
+/* A round for them, and what it borrows. Has 14 KB, most of which is never used. */
+struct redlock_entry {
+    const struct dlock_request *req;
+    struct redlock_request request;
+    struct resp_keys keys;
+    char token[RESP_HEX_SIZE], ticket[RESP_DIGITS], lasts[RESP_DIGITS];
+    struct redlock_round round;
+};
+
+/* entry->round, when it is run, enqueues the attempt on all nodes for lasts_ms, or refreshes its
+ * entries. */
+void redlock_entry_begin(struct redlock_entry *entry, struct redlock_session *session,
+                         const struct dlock_request *req, int64_t lasts_ms);
+/* Bits of the nodes that are free for it; after the round. */
+unsigned redlock_entry_free_nodes(const struct redlock_entry *entry);
+
+/* Does all that for one attempt. */
 unsigned redlock_entry_take(struct redlock_session *session, const struct dlock_request *req,
                             int64_t lasts_ms);
 

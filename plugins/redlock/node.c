@@ -2,6 +2,9 @@
 #include "node.h"
 #include "resp/guard.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #define STUCK_NS  (2 * DL_NS_PER_S)     /* without an answer */
 #define REPLY_MAX ((size_t)1024 * 1024) /* bytes of one answer, as a page of a list */
 
@@ -15,8 +18,8 @@ static struct redlock_sent_request sent_next(struct redlock_node *node)
 {
     unsigned at = node->first;
 
-    node->first = (at + 1) % REDLOCK_NODE_SENT_MAX;
     node->count--;
+    node->first = node->count > 0 ? (at + 1) % REDLOCK_NODE_SENT_MAX : 0; /* a small part is warm */
     return node->sent[at];
 }
 
@@ -49,7 +52,8 @@ static void on_ready(struct resp_connection *connection)
         return;
     }
     connection->failures = 0;
-    node->knows_release = false;
+    node->requests = 0;
+    memset(node->texts, 0, sizeof node->texts);
     node->ready_ns = now(node);
     node->votes_ns = node->ready_ns + resp_guard_left_ms(connection->config->restart_guard_ms,
                                                          connection->info.uptime_s) *
@@ -93,8 +97,11 @@ void redlock_node_init(struct redlock_node *node, const struct redlock_config *c
         .wants_info = true,
     };
 
-    *node =
-        (struct redlock_node){.config = config, .index = index, .deliver = deliver, .owner = owner};
+    memset(node, 0, offsetof(struct redlock_node, sent)); /* the ring is large */
+    node->config = config;
+    node->index = index;
+    node->deliver = deliver;
+    node->owner = owner;
     resp_connection_init(&node->connection, &config->nodes[index], tls, host, &user);
 }
 
@@ -110,6 +117,7 @@ bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
                        const struct redlock_sent_request *sent)
 {
     struct resp_connection *connection = &node->connection;
+    struct redlock_sent_request *next = NULL;
 
     if (connection->state != RESP_READY)
         return false;
@@ -118,9 +126,41 @@ bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
                        "too many requests without an answer");
         return false;
     }
-    node->sent[(node->first + node->count++) % REDLOCK_NODE_SENT_MAX] = *sent;
-    (void)resp_connection_flush(connection); /* if it fails, a part of the request may have left */
+    next = &node->sent[(node->first + node->count++) % REDLOCK_NODE_SENT_MAX];
+    *next = *sent;
+    next->number = ++node->requests;
+    if (!node->corked)
+        (void)resp_connection_flush(connection); /* if it fails, a part may have left */
     return true;
+}
+
+void redlock_node_cork(struct redlock_node *node)
+{
+    node->corked = true;
+}
+
+void redlock_node_uncork(struct redlock_node *node)
+{
+    node->corked = false;
+    if (node->connection.state == RESP_READY && node->connection.out_len > 0)
+        (void)resp_connection_flush(&node->connection);
+}
+
+void redlock_node_text_sent(struct redlock_node *node, enum redlock_script_id script)
+{
+    node->texts[script] = node->requests;
+}
+
+bool redlock_node_has_text(const struct redlock_node *node, enum redlock_script_id script)
+{
+    return node->texts[script] != 0;
+}
+
+void redlock_node_text_unknown(struct redlock_node *node, enum redlock_script_id script,
+                               const struct redlock_sent_request *sent)
+{
+    if (node->texts[script] <= sent->number)
+        node->texts[script] = 0;
 }
 
 int64_t redlock_node_waiting_since(const struct redlock_node *node)

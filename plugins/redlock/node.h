@@ -8,8 +8,10 @@
 #ifndef REDLOCK_NODE_H
 #define REDLOCK_NODE_H
 
+#include "batch.h"
 #include "config.h"
 #include "resp/connection.h"
+#include "script.h"
 
 enum redlock_sent_kind {
     SENT_ANY,     /* the answer matters to its round alone */
@@ -20,6 +22,7 @@ enum redlock_sent_kind {
 /* What is remembered of a request until it is answered. */
 struct redlock_sent_request {
     uint64_t round_id; /* of the round that waits for the answer; 0: none does */
+    uint64_t number;   /* of the request on its connection, from 1 on; redlock_node_send sets it */
     int64_t sent_ns;
     enum redlock_sent_kind kind;
     /* The rest is set for SENT_ACQUIRE and SENT_RELEASE: */
@@ -30,9 +33,10 @@ struct redlock_sent_request {
     unsigned char name[RESP_NAME_MAX];
 };
 
-#define REDLOCK_NODE_SENT_MAX 64
 /* A node with so many requests without an answer is not asked for new locks. */
 #define REDLOCK_NODE_SENT_FEW 32
+/* Room for them, and for a request, its undoing and a queue entry of each name of a batch. */
+#define REDLOCK_NODE_SENT_MAX (REDLOCK_NODE_SENT_FEW + 3 * REDLOCK_BATCH_MOST)
 
 struct redlock_node;
 
@@ -46,13 +50,15 @@ struct redlock_node {
     const struct redlock_config *config;
     const struct dlock_target *target; /* to read passwords of; valid while it is advanced */
     redlock_deliver_fn *deliver;
-    void *owner;        /* for deliver */
-    unsigned index;     /* among the nodes */
-    int64_t ready_ns;   /* when the answer to INFO was read */
-    int64_t votes_ns;   /* no vote on a new lock before [restart_guard] */
-    bool knows_release; /* the text of the script of releases went out on this connection */
-    struct redlock_sent_request sent[REDLOCK_NODE_SENT_MAX]; /* a ring */
-    unsigned first, count;                                   /* of sent */
+    void *owner;                          /* for deliver */
+    unsigned index;                       /* among the nodes */
+    int64_t ready_ns;                     /* when the answer to INFO was read */
+    int64_t votes_ns;                     /* no vote on a new lock before [restart_guard] */
+    bool corked;                          /* requests leave with redlock_node_uncork */
+    uint64_t requests;                    /* that were sent on this connection */
+    uint64_t texts[REDLOCK_SCRIPT_COUNT]; /* the last one with the text of a script; 0: none */
+    unsigned first, count;                /* of sent */
+    struct redlock_sent_request sent[REDLOCK_NODE_SENT_MAX]; /* a ring; the last member */
 };
 
 void redlock_node_init(struct redlock_node *node, const struct redlock_config *config,
@@ -71,6 +77,19 @@ bool redlock_node_has_work(const struct redlock_node *node, int64_t now_ns);
 /* Sends a request, or queues it to be sent. False: certainly not sent; connection.why says why. */
 bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
                        const struct redlock_sent_request *sent);
+
+/* The requests between cork and uncork leave in one write. */
+void redlock_node_cork(struct redlock_node *node);
+void redlock_node_uncork(struct redlock_node *node);
+
+/* The last request had the text of the script. */
+void redlock_node_text_sent(struct redlock_node *node, enum redlock_script_id script);
+/* True: the text went out on this connection. */
+bool redlock_node_has_text(const struct redlock_node *node, enum redlock_script_id script);
+/* The answer to a request was that the node does not know the script. The text that went out before
+ * that request is of no use any more; one that went out after it is. */
+void redlock_node_text_unknown(struct redlock_node *node, enum redlock_script_id script,
+                               const struct redlock_sent_request *sent);
 
 /* When the oldest request without an answer was sent; 0: there is none. */
 int64_t redlock_node_waiting_since(const struct redlock_node *node);

@@ -86,6 +86,8 @@ static const struct dlock_backend_ops redlock_ops = {
     .break_lock = redlock_unlock_break,
     .probe = redlock_probe,
     .wait_any = redlock_wait_any,
+    .trylock_batch = redlock_acquire_batch,
+    .unlock_batch = redlock_unlock_batch,
 };
 
 static const char *const redlock_schemes[] = {"redlock", "redlocks", NULL};

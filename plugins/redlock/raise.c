@@ -32,12 +32,12 @@ static enum redlock_quorum_verdict raise_judge(const struct redlock_round *round
     return round->tally.open > 0 ? QUORUM_WAIT : QUORUM_UNSURE;
 }
 
-/* Asks the nodes whose number is smaller to raise it. */
-static enum redlock_quorum_verdict fence_raise(struct redlock_take *taking,
-                                               const struct redlock_fence_choice *choice)
+/* The nodes whose number is smaller are to raise it. */
+static void raise_begin(struct redlock_take *taking, const struct redlock_fence_choice *choice)
 {
     const struct dlock_request *req = taking->req;
-    struct redlock_round round = {
+
+    taking->raise = (struct redlock_round){
         .session = taking->session,
         .request = &taking->script,
         .sent = taking->round.sent,
@@ -50,30 +50,45 @@ static enum redlock_quorum_verdict fence_raise(struct redlock_take *taking,
         .read = raise_read,
         .data = taking,
     };
-
     taking->attempt->round++;
     (void)resp_command_number(taking->number, taking->attempt->round);
     (void)resp_command_number(taking->fence, choice->number);
     redlock_take_write(taking);
-    round.sent.round = taking->round.sent.round = taking->attempt->round;
-    return redlock_round_run(&round);
+    taking->raise.sent.round = taking->round.sent.round = taking->attempt->round;
 }
 
-enum redlock_quorum_verdict redlock_raise_fence(struct redlock_take *taking)
+/* True: nodes have to be asked. */
+static bool needs_raise(struct redlock_take *taking, struct redlock_fence_choice *choice)
 {
-    struct redlock_fence_choice choice;
-    enum redlock_quorum_verdict verdict = QUORUM_WON;
+    *choice = redlock_take_choose(taking);
+    if (choice->number == 0)
+        taking->verdict = QUORUM_SHORT;
+    return choice->number != 0 && choice->agreed < taking->session->config->need;
+}
 
-    if (!redlock_take_wants_fence(taking))
-        return QUORUM_WON;
-    choice = redlock_take_choose(taking);
-    if (choice.number == 0)
-        return QUORUM_SHORT;
-    if (choice.agreed < taking->session->config->need)
-        verdict = fence_raise(taking, &choice);
-    if (verdict == QUORUM_WON)
-        taking->attempt->number = redlock_take_choose(taking).number;
-    return verdict == QUORUM_WON ? QUORUM_WON : QUORUM_UNSURE;
+void redlock_raise_fences(struct redlock_take *const *takes, size_t n)
+{
+    struct redlock_round *rounds[REDLOCK_BATCH_MOST] = {NULL};
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct redlock_fence_choice choice;
+
+        if (!takes[i]->won || !redlock_take_wants_fence(takes[i]) ||
+            !needs_raise(takes[i], &choice))
+            continue;
+        raise_begin(takes[i], &choice);
+        rounds[count++] = &takes[i]->raise;
+    }
+    redlock_round_run_all(rounds, count);
+    for (size_t i = 0; i < count; i++) {
+        struct redlock_take *taking = rounds[i]->data;
+
+        taking->verdict = taking->raise.verdict == QUORUM_WON ? QUORUM_WON : QUORUM_UNSURE;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (takes[i]->verdict == QUORUM_WON && redlock_take_wants_fence(takes[i]))
+            takes[i]->attempt->number = redlock_take_choose(takes[i]).number;
 }
 
 /* Clocks that were set back pass the numbers some time; clocks that are apart may stay so. */

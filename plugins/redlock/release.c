@@ -47,18 +47,18 @@ bool redlock_release_send(struct redlock_session *session, struct redlock_node *
 {
     REDLOCK_NOT_ZEROED struct redlock_release_request request;
     char hex[RESP_HEX_SIZE], *bytes = NULL;
-    bool sent = false;
+    bool whole = !redlock_node_has_text(node, REDLOCK_SCRIPT_RELEASE), sent = false;
     size_t len = 0;
 
     dl_hex_encode(hex, release->token, DLOCK_TOKEN_SIZE);
     redlock_release_make(&request, session->config, release->name, release->name_len, hex,
                          release->round, (enum redlock_release_kind)release->what);
-    bytes = redlock_request_format(&request.request, !node->knows_release, &len);
+    bytes = redlock_request_format(&request.request, whole, &len);
     sent = bytes != NULL && redlock_node_send(node, bytes, len, release);
     free(bytes);
-    if (sent)
-        node->knows_release = true;
-    else
+    if (sent && whole)
+        redlock_node_text_sent(node, REDLOCK_SCRIPT_RELEASE);
+    if (!sent)
         redlock_release_later(session, node->index, release);
     return sent;
 }

@@ -27,4 +27,10 @@ void redlock_request_name(struct redlock_request *request, const struct resp_key
  * for a server that does not know it. */
 char *redlock_request_format(struct redlock_request *request, bool whole, size_t *len);
 
+/* Of a request that is no plain command. */
+static inline enum redlock_script_id redlock_request_script(const struct redlock_request *request)
+{
+    return (enum redlock_script_id)(request->script - redlock_scripts);
+}
+
 #endif

@@ -69,8 +69,8 @@ static bool may_be_asked(const struct redlock_round *round, const struct redlock
                duplicate->connection.config->endpoint);
     else if (round->new_lock && node->votes_ns > now_ns)
         refuse_guarded(answer, node, now_ns);
-    else if (round->strict &&
-             (node->count >= REDLOCK_NODE_SENT_FEW || is_behind(round, node, now_ns)))
+    else if (round->strict && ((round->session->backlog_mask & 1u << node->index) != 0 ||
+                               is_behind(round, node, now_ns)))
         refuse(answer, DLOCK_UNAVAILABLE, "timed out: still owes the answer to an earlier request");
     return answer->state != ANSWER_REFUSED;
 }
@@ -79,12 +79,14 @@ static bool may_be_asked(const struct redlock_round *round, const struct redlock
  * round, possibly nobody reads for long that this node does not know it. */
 static bool request_send(struct redlock_round *round, struct redlock_node *node)
 {
-    bool whole = round->sent.kind == SENT_RELEASE && !node->knows_release;
+    bool whole =
+        round->sent.kind == SENT_RELEASE && !redlock_node_has_text(node, REDLOCK_SCRIPT_RELEASE);
     size_t len = round->len;
     char *bytes = whole ? redlock_request_format(round->request, true, &len) : round->bytes;
     bool sent = bytes != NULL && redlock_node_send(node, bytes, len, &round->sent);
 
-    node->knows_release |= sent && whole;
+    if (sent && whole)
+        redlock_node_text_sent(node, REDLOCK_SCRIPT_RELEASE);
     if (whole)
         free(bytes);
     return sent;
@@ -143,43 +145,68 @@ static void nodes_update(struct redlock_round *round)
 
 /* ---- answers ---- */
 
-/* Sends the request, or `next`, again. whole: with the text of the script. */
+/* The request that the node was sent last. */
+static struct redlock_request *present_request(struct redlock_round *round, unsigned node)
+{
+    return round->answers[node].again ? round->next : round->request;
+}
+
+/* Sends that request again. whole: with the text of the script. */
 static void send_again(struct redlock_round *round, struct redlock_node *node, bool whole)
 {
     size_t len = 0;
-    bool next = round->answers[node->index].again;
-    char *bytes = redlock_request_format(next ? round->next : round->request, whole, &len);
-    struct redlock_answer *answer = &round->answers[node->index];
+    struct redlock_request *request = present_request(round, node->index);
+    char *bytes = redlock_request_format(request, whole, &len);
+    bool sent = bytes != NULL && redlock_node_send(node, bytes, len, &round->sent);
 
-    if (bytes == NULL || !redlock_node_send(node, bytes, len, &round->sent))
-        refuse(answer, DLOCK_UNAVAILABLE, "a second request cannot be sent");
+    if (sent && whole)
+        redlock_node_text_sent(node, redlock_request_script(request));
+    if (!sent)
+        refuse(&round->answers[node->index], DLOCK_UNAVAILABLE, "a second request cannot be sent");
     free(bytes);
 }
 
 /* The node has executed nothing so far. If its time or the round is over, a release may be under
  * way already, and what the node does now would come after it. */
-static void request_again(struct redlock_round *round, struct redlock_node *node, bool whole)
+static bool may_ask_again(const struct redlock_round *round, struct redlock_answer *answer)
+{
+    if (!round->over && answer->state == ANSWER_PENDING)
+        return true;
+    refuse(answer, DLOCK_UNAVAILABLE, "timed out");
+    return false;
+}
+
+static void next_send(struct redlock_round *round, struct redlock_node *node)
 {
     struct redlock_answer *answer = &round->answers[node->index];
 
-    if (round->over || answer->state != ANSWER_PENDING) {
-        refuse(answer, DLOCK_UNAVAILABLE, "timed out");
+    if (!may_ask_again(round, answer))
         return;
-    }
-    answer->again |= !whole;
-    send_again(round, node, whole);
+    answer->again = true;
+    send_again(round, node, false);
+}
+
+/* The node does not know the script. Of many requests only the first one brings the text. */
+static void text_send(struct redlock_round *round, struct redlock_node *node,
+                      const struct redlock_sent_request *sent)
+{
+    enum redlock_script_id script = redlock_request_script(present_request(round, node->index));
+
+    redlock_node_text_unknown(node, script, sent);
+    if (may_ask_again(round, &round->answers[node->index]))
+        send_again(round, node, !redlock_node_has_text(node, script));
 }
 
 static void error_take(struct redlock_round *round, struct redlock_node *node,
-                       const redisReply *reply)
+                       const struct redlock_sent_request *sent, const redisReply *reply)
 {
     struct redlock_answer *answer = &round->answers[node->index];
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status = DLOCK_INTERNAL;
     const char *text = NULL;
 
-    if (resp_error_is(reply, "NOSCRIPT")) {
-        request_again(round, node, true);
+    if (resp_error_is(reply, "NOSCRIPT") && present_request(round, node->index)->script != NULL) {
+        text_send(round, node, sent);
         return;
     }
     status = resp_error_take(node->connection.config, reply, &err);
@@ -190,19 +217,19 @@ static void error_take(struct redlock_round *round, struct redlock_node *node,
 }
 
 void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
-                          const redisReply *reply)
+                          const struct redlock_sent_request *sent, const redisReply *reply)
 {
     struct redlock_answer *answer = &round->answers[node->index];
 
     if (answer->state != ANSWER_PENDING && answer->state != ANSWER_SILENT)
         return;
     if (reply->type == REDIS_REPLY_ERROR) {
-        error_take(round, node, reply);
+        error_take(round, node, sent, reply);
         return;
     }
     answer->vote = round->read(round, node->index, reply);
     if (answer->vote == QUORUM_OPEN) {
-        request_again(round, node, false);
+        next_send(round, node);
         return;
     }
     answer->state = ANSWER_GIVEN;
@@ -261,12 +288,12 @@ static enum redlock_quorum_verdict verdict(struct redlock_round *round)
 }
 
 /* A round with `all` goes on while an answer of a node that is usually in time is missing. */
-static bool is_over(const struct redlock_round *round, enum redlock_quorum_verdict result,
-                    int64_t start_ns)
+static bool is_over(const struct redlock_round *round)
 {
-    if (result == QUORUM_WAIT)
+    if (round->verdict == QUORUM_WAIT)
         return false;
-    if (!round->all || redlock_session_now(round->session) >= start_ns + round->node_timeout_ns)
+    if (!round->all ||
+        redlock_session_now(round->session) >= round->start_ns + round->node_timeout_ns)
         return true;
     for (unsigned i = 0; i < round->session->config->count; i++)
         if (round->answers[i].state == ANSWER_PENDING && !round->answers[i].straggler)
@@ -274,15 +301,15 @@ static bool is_over(const struct redlock_round *round, enum redlock_quorum_verdi
     return true;
 }
 
-static int64_t wake_at(const struct redlock_round *round, enum redlock_quorum_verdict result,
-                       int64_t start_ns)
+static int64_t wake_at(const struct redlock_round *round)
 {
     int64_t at_ns = round->deadline_ns;
 
     for (unsigned i = 0; i < round->session->config->count; i++)
         if (round->answers[i].state == ANSWER_PENDING)
             at_ns = earlier(at_ns, round->answers[i].until_ns);
-    return result == QUORUM_WAIT ? at_ns : earlier(at_ns, start_ns + round->node_timeout_ns);
+    return round->verdict == QUORUM_WAIT ? at_ns
+                                         : earlier(at_ns, round->start_ns + round->node_timeout_ns);
 }
 
 /* The least number of further answers that can decide the round. */
@@ -318,43 +345,123 @@ static void leave_out(struct redlock_round *round)
             refuse(&round->answers[i], DLOCK_OK, "not asked");
 }
 
-static enum redlock_quorum_verdict run(struct redlock_round *round)
+/* ---- running ---- */
+
+static bool round_begin(struct redlock_round *round, int64_t now_ns)
 {
-    struct redlock_session *session = round->session;
-    int64_t start_ns = redlock_session_now(session);
-
+    round->bytes = redlock_request_format(round->request, false, &round->len);
+    round->no_memory = round->bytes == NULL;
+    round->sent.round_id = ++last_round_id;
+    round->start_ns = now_ns;
+    round->verdict = QUORUM_WAIT;
     leave_out(round);
-    for (;;) {
-        enum redlock_quorum_verdict result = QUORUM_WAIT;
+    return !round->no_memory;
+}
 
-        redlock_release_advance(session);
-        nodes_update(round);
-        result = verdict(round);
-        if (is_over(round, result, start_ns))
-            return result;
-        session->deferred_mask = nodes_deferred(round);
-        redlock_session_sleep(session, wake_at(round, result, start_ns));
-        session->deferred_mask = 0;
+static void round_end(struct redlock_round *round)
+{
+    round->ended = true;
+    free(round->bytes);
+    round->bytes = NULL;
+}
+
+static void all_update(struct redlock_session *session)
+{
+    redlock_session_cork(session);
+    for (size_t i = 0; i < session->round_count; i++)
+        if (!session->rounds[i]->ended)
+            nodes_update(session->rounds[i]);
+    redlock_session_uncork(session);
+}
+
+/* Ends the rounds that have a verdict. False: the others go on until *until_ns, and the nodes of
+ * *deferred need not wake the thread. */
+static bool all_judge(const struct redlock_session *session, int64_t *until_ns, unsigned *deferred)
+{
+    bool over = true;
+
+    *until_ns = INT64_MAX;
+    *deferred = UINT32_MAX;
+    for (size_t i = 0; i < session->round_count; i++) {
+        struct redlock_round *round = session->rounds[i];
+
+        if (round->ended)
+            continue;
+        round->verdict = verdict(round);
+        if (is_over(round)) {
+            round_end(round);
+            continue;
+        }
+        over = false;
+        *until_ns = earlier(*until_ns, wake_at(round));
+        *deferred &= nodes_deferred(round);
     }
+    return over;
+}
+
+/* The requests of these rounds do not count. */
+static void backlog_note(struct redlock_session *session)
+{
+    session->backlog_mask = 0;
+    for (unsigned i = 0; i < session->config->count; i++)
+        if (session->nodes[i].count >= REDLOCK_NODE_SENT_FEW)
+            session->backlog_mask |= 1u << i;
+}
+
+static void all_run(struct redlock_session *session)
+{
+    int64_t until_ns = 0;
+    unsigned deferred = 0;
+
+    redlock_release_advance(session);
+    backlog_note(session);
+    for (;;) {
+        all_update(session);
+        if (all_judge(session, &until_ns, &deferred))
+            return;
+        session->deferred_mask = deferred;
+        redlock_session_sleep(session, until_ns);
+        session->deferred_mask = 0;
+        redlock_release_advance(session);
+    }
+}
+
+/* Answers to many requests take too long to poll for them. */
+void redlock_round_run_all(struct redlock_round *const *rounds, size_t n)
+{
+    struct redlock_session *session = n > 0 ? rounds[0]->session : NULL;
+    int64_t now_ns = n > 0 ? redlock_session_now(session) : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        rounds[i]->ended = !round_begin(rounds[i], now_ns);
+        if (rounds[i]->ended)
+            rounds[i]->verdict = QUORUM_SHORT;
+    }
+    if (n == 0)
+        return;
+    session->rounds = rounds;
+    session->round_count = n;
+    if (n == 1)
+        spin_begin(&session->spin, dl_time_now_ns(CLOCK_MONOTONIC));
+    all_run(session);
+    if (n == 1)
+        spin_end(&session->spin, dl_time_now_ns(CLOCK_MONOTONIC), rounds[0]->verdict == QUORUM_WON);
+    session->rounds = NULL;
+    session->round_count = 0;
 }
 
 enum redlock_quorum_verdict redlock_round_run(struct redlock_round *round)
 {
-    struct redlock_session *session = round->session;
-    enum redlock_quorum_verdict result = QUORUM_SHORT;
+    redlock_round_run_all(&round, 1);
+    return round->verdict;
+}
 
-    round->bytes = redlock_request_format(round->request, false, &round->len);
-    round->no_memory = round->bytes == NULL;
-    if (round->no_memory)
-        return QUORUM_SHORT;
-    round->sent.round_id = ++last_round_id;
-    session->round = round;
-    spin_begin(&session->spin, dl_time_now_ns(CLOCK_MONOTONIC));
-    result = run(round);
-    free(round->bytes);
-    spin_end(&session->spin, dl_time_now_ns(CLOCK_MONOTONIC), result == QUORUM_WON);
-    session->round = NULL;
-    return result;
+struct redlock_round *redlock_round_find(const struct redlock_session *session, uint64_t round_id)
+{
+    for (size_t i = 0; i < session->round_count; i++)
+        if (!session->rounds[i]->ended && session->rounds[i]->sent.round_id == round_id)
+            return session->rounds[i];
+    return NULL;
 }
 
 enum redlock_quorum_verdict redlock_round_judge_heard(const struct redlock_round *round)
@@ -364,45 +471,4 @@ enum redlock_quorum_verdict redlock_round_judge_heard(const struct redlock_round
     if (tally->yes + tally->no >= tally->need)
         return QUORUM_WON;
     return tally->open > 0 ? QUORUM_WAIT : QUORUM_SHORT;
-}
-
-/* ---- reporting ---- */
-
-static const char *vote_text(const struct redlock_answer *answer)
-{
-    switch (answer->state) {
-    case ANSWER_GIVEN:
-        return answer->vote == QUORUM_YES ? "granted" : "busy: held by another owner";
-    case ANSWER_PENDING:
-        return "not waited for any more";
-    case ANSWER_NOT_SENT:
-        return NULL;
-    default:
-        return answer->why;
-    }
-}
-
-static enum dlock_status vote_status(const struct redlock_answer *answer)
-{
-    switch (answer->state) {
-    case ANSWER_GIVEN:
-        return answer->vote == QUORUM_YES ? DLOCK_OK : DLOCK_BUSY;
-    case ANSWER_REFUSED:
-        return answer->status;
-    default:
-        return DLOCK_UNKNOWN;
-    }
-}
-
-void redlock_round_report(struct dlock_error *err, const struct redlock_round *round)
-{
-    redlock_session_report(err, round->session);
-    for (unsigned i = 0; i < err->node_count; i++) {
-        const char *text = vote_text(&round->answers[i]);
-
-        if (text == NULL)
-            continue;
-        err->nodes[i].status = vote_status(&round->answers[i]);
-        (void)snprintf(err->nodes[i].message, sizeof err->nodes[i].message, "%.95s", text);
-    }
 }

@@ -4,6 +4,9 @@
  *
  * A round does not wait for an answer that cannot change the verdict. Such an answer is taken when
  * the connection is used again (deliver.h).
+ *
+ * Rounds that run together share the writes to the nodes, and nothing else: each has its own
+ * answers, deadline and verdict.
  */
 #ifndef REDLOCK_ROUND_H
 #define REDLOCK_ROUND_H
@@ -55,6 +58,9 @@ struct redlock_round {
                                      const redisReply *reply);
     void *data; /* for read */
 
+    enum redlock_quorum_verdict verdict; /* once it has ended */
+    bool ended;                          /* takes no further answer */
+    int64_t start_ns;
     enum redlock_quorum_vote votes[REDLOCK_NODES_MAX];
     struct redlock_quorum_tally tally; /* of votes */
     struct redlock_answer answers[REDLOCK_NODES_MAX];
@@ -68,10 +74,14 @@ enum redlock_quorum_verdict redlock_round_judge_heard(const struct redlock_round
 
 /* Runs it. QUORUM_SHORT if there is no memory. */
 enum redlock_quorum_verdict redlock_round_run(struct redlock_round *round);
+/* Runs n rounds of one session together, and sets their verdicts. */
+void redlock_round_run_all(struct redlock_round *const *rounds, size_t n);
 
-/* Takes an answer to the request of the round. */
+/* The round of the session that takes answers with this number; NULL: none does. */
+struct redlock_round *redlock_round_find(const struct redlock_session *session, uint64_t round_id);
+/* Takes the answer to a request of the round. */
 void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
-                          const redisReply *reply);
+                          const struct redlock_sent_request *sent, const redisReply *reply);
 
 /* Adds a line for each node to err: the vote, or why there is none. */
 void redlock_round_report(struct dlock_error *err, const struct redlock_round *round);

@@ -51,6 +51,18 @@ static void poll_all(struct redlock_session *session, int64_t left_ns)
             session->ready_mask |= 1u << i;
 }
 
+void redlock_session_cork(struct redlock_session *session)
+{
+    for (unsigned i = 0; i < session->config->count; i++)
+        redlock_node_cork(&session->nodes[i]);
+}
+
+void redlock_session_uncork(struct redlock_session *session)
+{
+    for (unsigned i = 0; i < session->config->count; i++)
+        redlock_node_uncork(&session->nodes[i]);
+}
+
 void redlock_session_advance(struct redlock_session *session)
 {
     int64_t now_ns = redlock_session_now(session);
@@ -58,10 +70,12 @@ void redlock_session_advance(struct redlock_session *session)
     if (!session->polled)
         poll_all(session, 0);
     session->polled = false;
+    redlock_session_cork(session); /* for what answers lead to */
     for (unsigned i = 0; i < session->config->count; i++)
         if ((session->ready_mask & 1u << i) != 0 ||
             redlock_node_has_work(&session->nodes[i], now_ns))
             redlock_node_advance(&session->nodes[i], now_ns);
+    redlock_session_uncork(session);
 }
 
 void redlock_session_sleep(struct redlock_session *session, int64_t until_ns)

@@ -23,7 +23,9 @@ struct redlock_session {
     const struct redlock_config *config; /* the client's */
     struct redlock_node *nodes;          /* config->count; NULL: lent */
     redlock_deliver_fn *deliver;         /* takes the answers of the nodes */
-    struct redlock_round *round;         /* the one in progress; for deliver */
+    struct redlock_round *const *rounds; /* in progress; for deliver */
+    size_t round_count;
+    unsigned backlog_mask; /* bits: nodes that owed many answers when the rounds began */
     struct spin spin;
     bool polled;            /* ready_mask is fresh */
     unsigned ready_mask;    /* bits: nodes that can send or receive */
@@ -43,6 +45,10 @@ static inline int64_t redlock_session_now(const struct redlock_session *session)
 {
     return session->host->now_ns(session->host->ctx);
 }
+
+/* What is sent between cork and uncork leaves in one write to each node. */
+void redlock_session_cork(struct redlock_session *session);
+void redlock_session_uncork(struct redlock_session *session);
 
 /* Advances all nodes. */
 void redlock_session_advance(struct redlock_session *session);

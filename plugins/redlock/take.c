@@ -195,7 +195,7 @@ static void fence_ask(struct redlock_take *taking)
                                            taking->req->ttl_ms, redlock_session_now(session)));
 }
 
-enum redlock_quorum_verdict redlock_take_ask(struct redlock_take *taking)
+static void ask_begin(struct redlock_take *taking)
 {
     const struct dlock_request *req = taking->req;
     struct redlock_round *round = &taking->round;
@@ -203,6 +203,7 @@ enum redlock_quorum_verdict redlock_take_ask(struct redlock_take *taking)
     bool plain = req->mode == DLOCK_EXCLUSIVE && !config->fences && taking->attempt->round == 0 &&
                  !redlock_client_was_busy(taking->session->client, req->name, req->name_len);
 
+    taking->sent_ns = redlock_session_now(taking->session);
     taking->attempt->round++;
     (void)resp_command_number(taking->number, taking->attempt->round);
     (void)resp_command_number(taking->ttl, req->ttl_ms);
@@ -225,7 +226,21 @@ enum redlock_quorum_verdict redlock_take_ask(struct redlock_take *taking)
     };
     memcpy(round->sent.token, req->token, sizeof round->sent.token);
     memcpy(round->sent.name, req->name, req->name_len);
-    return redlock_round_run(round);
+}
+
+void redlock_take_ask(struct redlock_take *const *takes, size_t n)
+{
+    struct redlock_round *rounds[REDLOCK_BATCH_MOST] = {NULL};
+
+    for (size_t i = 0; i < n; i++) {
+        ask_begin(takes[i]);
+        rounds[i] = &takes[i]->round;
+    }
+    redlock_round_run_all(rounds, n);
+    for (size_t i = 0; i < n; i++) {
+        takes[i]->verdict = takes[i]->round.verdict;
+        takes[i]->won = takes[i]->verdict == QUORUM_WON;
+    }
 }
 
 void redlock_take_init(struct redlock_take *taking, struct redlock_session *session,
@@ -235,6 +250,8 @@ void redlock_take_init(struct redlock_take *taking, struct redlock_session *sess
     taking->session = session;
     taking->req = req;
     taking->attempt = req->attempt;
+    taking->status = DLOCK_INTERNAL;
+    taking->retries = 0;
     resp_keys_make(&taking->keys, &session->config->nodes[0], req->name, req->name_len);
     dl_hex_encode(taking->token, req->token, DLOCK_TOKEN_SIZE);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* take.h - one request for a new lock to all nodes, and what their answers say. */
+/* take.h - a request for a new lock to all nodes, and what their answers say. */
 #ifndef REDLOCK_TAKE_H
 #define REDLOCK_TAKE_H
 
@@ -14,6 +14,13 @@ struct redlock_take {
     struct redlock_session *session;
     const struct dlock_request *req;
     struct redlock_attempt *attempt;
+    struct dlock_grant *grant; /* out, and so are status and err */
+    struct dlock_error *err;
+    enum dlock_status status;
+    unsigned retries;                    /* of split votes */
+    int64_t sent_ns;                     /* when it was asked for last */
+    enum redlock_quorum_verdict verdict; /* on the lock and its fencing token */
+    bool won;                            /* a majority took the name */
     struct redlock_request script, plain;
     struct resp_keys keys;
     char token[RESP_HEX_SIZE], number[RESP_DIGITS], ttl[RESP_DIGITS];
@@ -23,12 +30,14 @@ struct redlock_take {
     char owners[REDLOCK_NODES_MAX]
                [REDLOCK_TAKE_OWNER]; /* of nodes that said no; "": several owners */
     struct redlock_round round;
+    struct redlock_round raise; /* of raise.h */
 };
 
 void redlock_take_init(struct redlock_take *taking, struct redlock_session *session,
                        const struct dlock_request *req);
-/* Asks all nodes for the lock. */
-enum redlock_quorum_verdict redlock_take_ask(struct redlock_take *taking);
+/* Asks all nodes for the lock of each take of one session, in one write to each node. n: at most
+ * REDLOCK_BATCH_MOST. */
+void redlock_take_ask(struct redlock_take *const *takes, size_t n);
 
 bool redlock_take_wants_fence(const struct redlock_take *taking);
 /* Of the numbers that the nodes answered. */

@@ -3,6 +3,7 @@
 #include "entry.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 
 /* Longer than poll_max of all but few programs; a dead waiter delays the others by the time of one
  * reservation, and not by this one. */
@@ -30,25 +31,61 @@ void redlock_wait_any_ask(struct redlock_session *session, const struct dlock_re
     (void)pthread_mutex_unlock(&waiters->mutex);
 }
 
-bool redlock_wait_any_enqueue(struct redlock_session *session, const struct dlock_request *req)
+/* Subscriptions begin, and the attempts wait. */
+static void waits_begin(struct redlock_session *session, const struct redlock_entry *entries,
+                        size_t n)
 {
     struct resp_subscriber *subscriber = &session->client->subscriber;
-    struct redlock_attempt *attempt = req->attempt;
-    unsigned free_nodes = 0;
 
-    if (redlock_session_now(session) >= req->deadline_ns)
-        return false;
     (void)pthread_mutex_lock(&subscriber->waiters.mutex);
-    resp_subscriber_advance_locked(subscriber, session->target); /* subscriptions begin */
-    attempt->waits = true;
+    resp_subscriber_advance_locked(subscriber, session->target);
+    for (size_t i = 0; i < n; i++) {
+        struct redlock_attempt *attempt = entries[i].req->attempt;
+
+        attempt->waits = true;
+    }
     (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
-    free_nodes = redlock_entry_take(session, req, ENTRY_MS);
-    (void)pthread_mutex_lock(&subscriber->waiters.mutex);
-    attempt->waiter.recheck |= free_nodes;
-    if (attempt->waiter.recheck != 0)
-        waiters_wake_locked(&attempt->waiter.base, true);
-    (void)pthread_mutex_unlock(&subscriber->waiters.mutex);
-    return true;
+}
+
+static void free_nodes_note(struct redlock_session *session, const struct redlock_entry *entries,
+                            size_t n)
+{
+    struct waiters *waiters = &session->client->subscriber.waiters;
+
+    (void)pthread_mutex_lock(&waiters->mutex);
+    for (size_t i = 0; i < n; i++) {
+        struct redlock_attempt *attempt = entries[i].req->attempt;
+
+        attempt->waiter.recheck |= redlock_entry_free_nodes(&entries[i]);
+        if (attempt->waiter.recheck != 0)
+            waiters_wake_locked(&attempt->waiter.base, true);
+    }
+    (void)pthread_mutex_unlock(&waiters->mutex);
+}
+
+void redlock_wait_any_enqueue(struct redlock_session *session,
+                              const struct dlock_request *const *reqs,
+                              struct dlock_grant *const *grants, size_t n)
+{
+    struct redlock_entry *entries = malloc(n * sizeof *entries);
+    struct redlock_round *rounds[REDLOCK_BATCH_MOST] = {NULL};
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (entries == NULL || redlock_session_now(session) >= reqs[i]->deadline_ns) {
+            grants[i]->flags |= DLOCK_GRANT_UNREPORTED;
+            continue;
+        }
+        redlock_entry_begin(&entries[count], session, reqs[i], ENTRY_MS);
+        rounds[count] = &entries[count].round;
+        count++;
+    }
+    if (count > 0) {
+        waits_begin(session, entries, count);
+        redlock_round_run_all(rounds, count);
+        free_nodes_note(session, entries, count);
+    }
+    free(entries);
 }
 
 /* Of an attempt that was woken: whether another try is worth it now. */

@@ -15,8 +15,11 @@
 /* The next request of the attempt is about to leave: what was heard is void [ANY-2]. */
 void redlock_wait_any_ask(struct redlock_session *session, const struct dlock_request *req);
 
-/* The answer was BUSY: enqueues the attempt. False: there is no time for that. */
-bool redlock_wait_any_enqueue(struct redlock_session *session, const struct dlock_request *req);
+/* The answers were BUSY: enqueues the attempts, n of them, at most REDLOCK_BATCH_MOST, in one write
+ * to each node. Without time or memory for that a grant gets DLOCK_GRANT_UNREPORTED. */
+void redlock_wait_any_enqueue(struct redlock_session *session,
+                              const struct dlock_request *const *reqs,
+                              struct dlock_grant *const *grants, size_t n);
 
 /* Slot wait_any. */
 enum dlock_status redlock_wait_any(void *self, uint32_t *numbers, size_t *count,

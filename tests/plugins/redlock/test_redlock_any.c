@@ -2,6 +2,7 @@
 /* Tests: plugins/redlock/wait_any.c plugins/redlock/entry.c */
 /* Does one thread hear when a majority is free for an attempt of a client? Three real servers, the
  * slots of the plugin (C19, ANY, INT-4). */
+#include "batch_calls.h"
 #include "client.h"
 #include "redis_server.h"
 #include "redlock_slots.h"
@@ -170,6 +171,38 @@ Test(redlock_any, ANY_1_what_another_thread_finds_wakes_the_one_that_waits)
     cr_assert_eq(read(waiters->wake_fd, &wakes, sizeof wakes), (ssize_t)sizeof wakes,
                  "the thread that reads sleeps on");
     waiters->led = waiters->any.watching = waiters->any.leading = false;
+}
+
+/* Attempts that a batch refused enter the queues of the nodes as well. */
+Test(redlock_any, ANY_1_a_batch_waits)
+{
+    static struct dlt_batch batch;
+    unsigned bits = 0;
+    enum dlock_status status = DLOCK_OK;
+
+    waiter.ops->forget(waiter.self, &a.req);
+    waiter.ops->forget(waiter.self, &b.req);
+    dlt_batch_init(&batch, &waiter, 3, "free");
+    memcpy(batch.names[0], "job", sizeof "job");
+    memcpy(batch.names[2], "other", sizeof "other");
+    for (uint32_t i = 0; i < 3; i++) {
+        batch.requests[i].req.name_len = (uint32_t)strlen(batch.names[i]);
+        batch.requests[i].req.waiter = 20 + i;
+    }
+    dlt_batch_try(&batch, &waiter);
+    dlt_batch_others_are(&batch, 1, DLOCK_BUSY);
+    dlt_batch_is(&batch, 1, 2, DLOCK_OK);
+    for (size_t i = 0; i < 3; i++)
+        cr_assert_eq(batch.elements[i].grant.flags, 0u, "%zu is not reported", i);
+    cr_assert_eq(dlt_unlock(&holder, &held), DLOCK_OK);
+    cr_assert_eq(dlt_unlock(&holder, &other), DLOCK_OK);
+    while (status == DLOCK_OK && bits != (1u << 20 | 1u << 22))
+        bits |= wait_any(20000, &status);
+    cr_assert_eq(bits, 1u << 20 | 1u << 22, "%x: %s", bits, waiter.err.message);
+    dlt_batch_try(&batch, &waiter);
+    dlt_batch_is(&batch, 0, 3, DLOCK_OK);
+    dlt_batch_unlock(&batch, &waiter);
+    dlt_batch_is(&batch, 0, 3, DLOCK_OK);
 }
 
 Test(redlock_any, INT_4_an_interrupt_ends_the_next_one_once)

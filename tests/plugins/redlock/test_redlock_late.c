@@ -262,6 +262,7 @@ Test(redlock_late, TRY_4_a_grant_whose_answer_is_lost_is_undone_later)
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
     OK(dlock_timedlock(next, 5000, &dlt_err));
+    cr_assert(dlt_nodes_all_hold(&nodes, "y", next)); /* all are connected */
     OK(dlock_unlock(next, &dlt_err));
     tell(1, "blackhole s2c");
     OK(dlock_trylock(lock, &dlt_err));

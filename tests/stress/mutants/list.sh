@@ -50,7 +50,7 @@ mutant 6 "a majority of the nodes that answer" "dlock_plugin_redlock test_quorum
 # There are two who do it.
 mutant 7 "nodes that were late keep what they granted" "dlock_plugin_redlock test_redlock_late" \
     "test_redlock_late --filter '*/TRY_4*'" \
-    plugins/redlock/acquire.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
+    plugins/redlock/undo.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
            (answer->state" "    return (answer->state" \
     plugins/redlock/deliver.c \
     "    if (is_followed(session, node, sent) || redlock_attempt_lives(session->client, sent->token))" \
@@ -328,11 +328,16 @@ mutant 48 "a node forgets a number that it was asked to raise" "$numbers" \
 
 mutant 49 "a token begins before a majority has it" "$numbers" \
     "test_redlock_numbers --filter '*/C6_a_number_that_was_raised*'" \
-    plugins/redlock/raise.c "    if (choice.agreed < taking->session->config->need)" \
-    "    if (choice.agreed == 0)"
+    plugins/redlock/raise.c "choice->agreed < taking->session->config->need;" \
+    "choice->agreed == 0;"
 
 mutant 50 "a token counts whatever the clock of its node is" "$numbers" \
     "test_redlock_numbers --filter '*/C6_clocks_that_were_set*'" \
     plugins/redlock/fence.c "    return vote->clock_us > 0 && vote->number <= number &&
            number + REDLOCK_FENCE_NUMBERS <= vote->clock_us + ttl_ms * US_PER_MS;" \
     "    return vote->clock_us > 0 && vote->number <= number && ttl_ms > 0;"
+
+mutant 51 "a batch is won if its first name is" "dlock_plugin_redlock test_redlock_batch" \
+    "test_redlock_batch --filter '*/BAT_1_each*'" \
+    plugins/redlock/take.c "takes[i]->verdict = takes[i]->round.verdict;" \
+    "takes[i]->verdict = takes[0]->round.verdict;"
