@@ -126,6 +126,20 @@ static inline void hold(void)
     (void)wait_for(DLOCK_OK, &s, dlt_try, &a);
 }
 
+/* The lease of "held" lasts for longer than a test, at m and at its replica r. */
+static inline void held_last(void)
+{
+    do
+        (void)wait_for(DLOCK_OK, &s, dlt_try, &a);
+    while (strcmp(dlt_redis_ask(&m, "PEXPIRE dl:{held} 60000"), "1") != 0);
+    for (int i = 0; i < 400; i++) {
+        if (strtol(dlt_redis_ask(&r, "PTTL dl:{held}"), NULL, 10) > 2 * T_MS)
+            return;
+        dlt_sleep_ms(50);
+    }
+    cr_assert_fail("no lease at the replica after 20 s");
+}
+
 /* Returns when it was, or earlier. */
 static inline int64_t promote(void)
 {
