@@ -29,8 +29,11 @@ static void token_of(const struct dlock *lock, char token[DLOCK_TOKEN_CHARS])
 void dlt_case_adopt_by_token(struct dlt_run *run)
 {
     struct dlock_client *client = adopting_client(run), *other = dlt_client(run, NULL);
-    struct dlock *giver = dlt_lease(run, client, "x", 3000), *late = dlt_lock(run, client, "x", 0);
-    struct dlock *heirs[2] = {dlt_lock(run, other, "x", 3000), dlt_lock(run, client, "x", 3000)};
+    int64_t ttl_ms = dlt_kept_ttl_ms(run);
+    struct dlock *giver = dlt_lease(run, client, "x", ttl_ms),
+                 *late = dlt_lock(run, client, "x", 0);
+    struct dlock *heirs[2] = {dlt_lock(run, other, "x", ttl_ms),
+                              dlt_lock(run, client, "x", ttl_ms)};
     char token[2][DLOCK_TOKEN_CHARS];
     uint64_t fence;
 
@@ -46,7 +49,7 @@ void dlt_case_adopt_by_token(struct dlt_run *run)
         DLT_CHECK(dlock_fence(heir) >= dlock_fence(giver), "fence %" PRIu64 " after %" PRIu64,
                   dlock_fence(heir), dlock_fence(giver));
         fence = dlock_fence(heir);
-        dlt_sleep_ms(dlt_ttl(client, 3000) + 1000);
+        dlt_sleep_ms(dlt_ttl(client, ttl_ms) + 1000);
         DLT_STATE(heir, DLOCK_STATE_HELD, "the adopted lease was not renewed");
         DLT_STATE(giver, DLOCK_STATE_LOST, "the first handle still holds what another one adopted");
         DLT_OK(dlock_renew(heir, 0, &dlt_err));
@@ -70,12 +73,13 @@ void dlt_case_adopt_by_token(struct dlt_run *run)
 void dlt_case_adopt_from_the_dead(struct dlt_run *run)
 {
     struct dlock_client *client = adopting_client(run);
-    struct dlock *heir = dlt_lock(run, client, "x", 3000), *late = dlt_lock(run, client, "x", 0);
+    int64_t ttl_ms = dlt_kept_ttl_ms(run);
+    struct dlock *heir = dlt_lock(run, client, "x", ttl_ms), *late = dlt_lock(run, client, "x", 0);
     struct dlt_child giver;
     uint64_t fence = 0;
 
     dlt_child_start(&giver, run, NULL);
-    dlt_child_want(&giver, "OK", "new 0 %sx 3000 0", run->prefix);
+    dlt_child_want(&giver, "OK", "new 0 %sx %" PRId64 " 0", run->prefix, ttl_ms);
     dlt_child_want(&giver, "OK", "lock 0 15000");
     fence = strtoull(giver.reply + 2, NULL, 10);
     dlt_child_want(&giver, "OK", "token 0");
@@ -83,7 +87,7 @@ void dlt_case_adopt_from_the_dead(struct dlt_run *run)
     dlt_child_kill(&giver);
     DLT_CHECK(dlock_fence(heir) >= fence, "fence %" PRIu64 " after %" PRIu64, dlock_fence(heir),
               fence);
-    dlt_sleep_ms(dlt_ttl(client, 3000) + 400);
+    dlt_sleep_ms(dlt_ttl(client, ttl_ms) + 400);
     DLT_STATE(heir, DLOCK_STATE_HELD, "the adopted lease was not renewed");
     DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);
     DLT_OK(dlock_unlock(heir, &dlt_err));

@@ -71,7 +71,7 @@ static struct dlock *publisher(const struct dlt_run *run, struct dlock_client *c
                                const void *data, size_t len, int64_t limit)
 {
     struct dlock_options options = {.struct_size = sizeof options,
-                                    .op_timeout_ms = 2000,
+                                    .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .limit = limit,
                                     .data = data,
                                     .data_len = len};

@@ -157,11 +157,12 @@ void dlt_case_downgrade_keeps_the_order(struct dlt_run *run)
 void dlt_case_downgrade_is_renewed(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 3000), *late = dlt_lock(run, other, "x", 0);
+    int64_t ttl_ms = dlt_kept_ttl_ms(run);
+    struct dlock *lock = dlt_lock(run, client, "x", ttl_ms), *late = dlt_lock(run, other, "x", 0);
 
     DLT_TAKE(lock);
     DLT_OK(dlock_downgrade(lock, &dlt_err));
-    dlt_sleep_ms(dlt_ttl(client, 3000) + 1000);
+    dlt_sleep_ms(dlt_ttl(client, ttl_ms) + 1000);
     DLT_STATE(lock, DLOCK_STATE_HELD, "renewals have to keep it");
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
     DLT_STATUS(dlock_trylock(late, &dlt_err), DLOCK_BUSY);

@@ -71,14 +71,15 @@ void dlt_case_fence_rises_for_waiters(struct dlt_run *run)
 void dlt_case_fence_stays_when_renewed(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 3000);
+    int64_t ttl_ms = dlt_kept_ttl_ms(run);
+    struct dlock *lock = dlt_lock(run, client, "x", ttl_ms);
     struct dlt_name name = dlt_name(run, "x");
     uint64_t fence = 0;
 
     DLT_TAKE(lock);
     fence = dlock_fence(lock);
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
-    dlt_sleep_ms(dlt_ttl(client, 3000) + 1000);
+    dlt_sleep_ms(dlt_ttl(client, ttl_ms) + 1000);
     DLT_STATE(lock, DLOCK_STATE_HELD, "renewals have to keep it");
     DLT_CHECK(dlock_fence(lock) == fence, "the fence is %" PRIu64 " after renewals, want %" PRIu64,
               dlock_fence(lock), fence);

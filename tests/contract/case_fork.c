@@ -71,7 +71,8 @@ static int child_status(pid_t pid)
 void dlt_case_fork_child_is_told(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 3000), *next = dlt_lock(run, other, "x", 0);
+    int64_t ttl_ms = dlt_kept_ttl_ms(run);
+    struct dlock *lock = dlt_lock(run, client, "x", ttl_ms), *next = dlt_lock(run, other, "x", 0);
     int wrong = 0;
     pid_t pid = 0;
 
@@ -84,7 +85,7 @@ void dlt_case_fork_child_is_told(struct dlt_run *run)
     wrong = child_status(pid);
     DLT_CHECK(wrong == 0, "%d calls in the child did not answer FORKED, want 0", wrong);
     /* The child freed and closed; here it goes on, renewals included. */
-    dlt_sleep_ms(dlt_ttl(client, 3000) + 1000);
+    dlt_sleep_ms(dlt_ttl(client, ttl_ms) + 1000);
     DLT_STATE(lock, DLOCK_STATE_HELD, "the child took the lock along");
     DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
     DLT_OK(dlock_unlock(lock, &dlt_err));
@@ -265,9 +266,9 @@ void dlt_case_signals_are_left_alone(struct dlt_run *run)
 
     dispositions_read(before, &mask_before);
     client = dlt_client(run, NULL);
-    lock = dlt_lock(run, client, "x", 3000);
+    lock = dlt_lock(run, client, "x", dlt_kept_ttl_ms(run));
     DLT_TAKE(lock);
-    dlt_sleep_ms(dlt_ttl(client, 3000) * 2 / 5); /* it is renewed at a third */
+    dlt_sleep_ms(dlt_ttl(client, dlt_kept_ttl_ms(run)) * 2 / 5); /* it is renewed at a third */
     DLT_STATE(lock, DLOCK_STATE_HELD, "the renewer did not run");
     threads_check(known, known_count);
     dispositions_read(after, &mask_after);

@@ -10,7 +10,7 @@ static struct dlock *keeper(const struct dlt_run *run, struct dlock_client *clie
                             int64_t limit)
 {
     struct dlock_options options = {.struct_size = sizeof options,
-                                    .op_timeout_ms = 2000,
+                                    .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .label = "keeper",
                                     .keep_ms = keep_ms,
                                     .limit = limit};
@@ -51,7 +51,7 @@ void dlt_case_keep_takes_the_name(struct dlt_run *run)
     DLT_STATUS(dlock_trylock(far, &dlt_err), DLOCK_BUSY);
     if ((dlock_client_caps(client) & DLOCK_CAP_RWLOCK) != 0)
         DLT_STATUS(dlock_tryrdlock(far, &dlt_err), DLOCK_BUSY);
-    DLT_STATUS(dlock_timedlock(far, 100, &dlt_err), DLOCK_TIMEOUT);
+    dlt_times_out(far, 100);
     want_kept(run, client);
     dlt_break(run, other, &name);
     start_ns = dlt_now_ns();

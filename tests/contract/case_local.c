@@ -271,18 +271,22 @@ void dlt_case_handoff_is_kept_as_asked(struct dlt_run *run)
 {
     struct dlt_text lease = dlt_waiter_lease(run, 500);
     struct dlock_client *client = dlt_client(run, lease.text);
-    struct dlock_options hold = {
-        .struct_size = sizeof hold, .ttl_ms = 3000, .op_timeout_ms = 2000, .max_hold_ms = 1000};
-    struct dlock *from[3] = {dlt_lease(run, client, "x", 3000), dlt_lock(run, client, "y", 3000),
-                             dlt_lock(run, client, "z", 3000)};
-    struct dlock *to[3] = {dlt_lock(run, client, "x", 3000), dlt_lease(run, client, "y", 3000),
+    int64_t ttl_ms = dlt_kept_ttl_ms(run);
+    struct dlock_options hold = {.struct_size = sizeof hold,
+                                 .ttl_ms = ttl_ms,
+                                 .op_timeout_ms = dlt_op_timeout_ms(run),
+                                 .max_hold_ms = 1000};
+    struct dlock *from[3] = {dlt_lease(run, client, "x", ttl_ms),
+                             dlt_lock(run, client, "y", ttl_ms),
+                             dlt_lock(run, client, "z", ttl_ms)};
+    struct dlock *to[3] = {dlt_lock(run, client, "x", ttl_ms), dlt_lease(run, client, "y", ttl_ms),
                            dlt_lock_with(run, client, "z", &hold)};
 
     for (int i = 0; i < 3; i++) {
         DLT_TAKE(from[i]);
         hand_on(from[i], to[i]);
     }
-    dlt_sleep_ms(dlt_ttl(client, 3000) + 1500);
+    dlt_sleep_ms(dlt_ttl(client, ttl_ms) + 1500);
     DLT_STATE(to[0], DLOCK_STATE_HELD, "renewals have to keep it");
     DLT_STATE(to[1], DLOCK_STATE_LOST, "a handle with renew=off, after its ttl");
     DLT_STATE(to[2], DLOCK_STATE_LOST, "a handle with max_hold, after max_hold");

@@ -175,8 +175,7 @@ void dlt_case_names_of_one_byte(struct dlt_run *run)
     dlock_client_close(client);
 }
 
-#define MANY     2000
-#define SHORT_MS 6000 /* a busy machine renews a hundred of them in that time */
+#define MANY 2000
 
 static bool count_names(void *arg, const struct dlock_holder *info)
 {
@@ -190,7 +189,8 @@ static bool count_names(void *arg, const struct dlock_holder *info)
 void dlt_case_names_by_the_thousand(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "op_timeout=15s");
-    const int many = dlt_ttl_asked(client, SHORT_MS) == 0 ? MANY / 2 : MANY;
+    const int64_t short_ms = 2 * dlt_kept_ttl_ms(run); /* a hundred are renewed in that time */
+    const int many = dlt_ttl_asked(client, short_ms) == 0 ? MANY / 2 : MANY;
     struct dlock **locks = calloc(MANY, sizeof(struct dlock *));
     struct dlt_name prefix = dlt_name(run, "many-");
     enum dlock_status status = DLOCK_INTERNAL;
@@ -203,7 +203,7 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run)
         char suffix[32];
 
         (void)snprintf(suffix, sizeof suffix, "many-%d", i);
-        locks[i] = dlt_lock(run, client, suffix, i % 20 == 0 ? SHORT_MS : 60000);
+        locks[i] = dlt_lock(run, client, suffix, i % 20 == 0 ? short_ms : 60000);
         DLT_OK(dlock_trylock(locks[i], &dlt_err));
     }
     status = dlock_client_list(client, prefix.text, prefix.len, count_names, &listed, &dlt_err);
@@ -211,7 +211,7 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run)
         DLT_OK(status);
         DLT_CHECK(listed == many, "list shows %d names, want %d", listed, many);
     }
-    dlt_sleep_ms(dlt_ttl(client, SHORT_MS) + 500);
+    dlt_sleep_ms(dlt_ttl(client, short_ms) + 500);
     for (int i = 0; i < many; i++)
         DLT_STATE(locks[i], DLOCK_STATE_HELD, "name %d of %d: not renewed", i, many);
     for (int i = 0; i < many; i++) {

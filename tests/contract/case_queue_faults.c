@@ -213,8 +213,13 @@ void dlt_case_queue_with_the_cancelled(struct dlt_run *run)
     bench_close(&bench);
 }
 
-#define ROUNDS  40
-#define SLOW_MS 500
+#define ROUNDS 40
+
+/* Who is not woken looks after a third of NEVER_MS. */
+static int64_t slow_ms(const struct dlt_run *run)
+{
+    return 200 + 4 * run->slack_ms;
+}
 
 /* The grant and the end of the wait, as close together as can be, in either order. */
 static void grant_and_cancel(struct bench *bench, int round)
@@ -236,7 +241,7 @@ static int next_is_slow(struct bench *bench, int round, enum dlock_status status
 {
     (void)printf("# round %d: %s\n", round, dlock_status_name((int)status));
     DLT_OK(dlt_waiter_join_within(&bench->waiters[1], (int64_t)(3 * most_ms)));
-    return bench->waiters[1].done_ns - start_ns > (SLOW_MS + bench->run->slack_ms) * DLT_NS_PER_MS;
+    return bench->waiters[1].done_ns - start_ns > slow_ms(bench->run) * DLT_NS_PER_MS;
 }
 
 void dlt_case_queue_cancelled_at_the_grant(struct dlt_run *run)
@@ -320,8 +325,7 @@ void dlt_case_queue_timed_out_at_the_grant(struct dlt_run *run)
     bench_close(&bench);
 }
 
-#define FIFTY      50
-#define MORTAL_TTL 2500
+#define FIFTY 50
 
 /* A holder that dies when it is told to: a process, or, where there is one only, a handle that is
  * not renewed any more. */
@@ -336,12 +340,13 @@ static void mortal_start(struct mortal *mortal, const struct dlt_run *run)
     *mortal = (struct mortal){0};
     if (run->is_private) {
         mortal->client = dlt_client(run, NULL);
-        mortal->lock = dlt_lease(run, mortal->client, "x", MORTAL_TTL);
+        mortal->lock = dlt_lease(run, mortal->client, "x", dlt_kept_ttl_ms(run));
         DLT_TAKE(mortal->lock);
         return;
     }
     dlt_child_start(&mortal->child, run, NULL);
-    dlt_child_want(&mortal->child, "OK", "new 0 %sx %d 1", run->prefix, MORTAL_TTL);
+    dlt_child_want(&mortal->child, "OK", "new 0 %sx %" PRId64 " 1", run->prefix,
+                   dlt_kept_ttl_ms(run));
     dlt_child_want(&mortal->child, "OK", "lock 0 15000");
 }
 
@@ -370,8 +375,8 @@ void dlt_case_queue_of_fifty_behind_the_dead(struct dlt_run *run)
     struct dlock_client *watcher = dlt_client(run, NULL), *clients[FIFTY];
     struct dlt_name name = dlt_name(run, "x");
     struct mortal mortal;
-    int64_t dead_ns = 0,
-            most_ms = dlt_death_ms(run, watcher, dlt_ttl(watcher, MORTAL_TTL)) + SOON_MS;
+    int64_t dead_ns = 0, ttl_ms = dlt_ttl(watcher, dlt_kept_ttl_ms(run));
+    int64_t most_ms = dlt_death_ms(run, watcher, ttl_ms) + SOON_MS;
 
     mortal_start(&mortal, run);
     for (uint32_t i = 0; i < FIFTY; i++) {
@@ -386,7 +391,7 @@ void dlt_case_queue_of_fifty_behind_the_dead(struct dlt_run *run)
         DLT_OK(dlt_waiter_join(&waiters[i]));
         DLT_CHECK(i == 0 || waiters[i].done_ns > waiters[i - 1].done_ns,
                   "waiter %d got it before waiter %d", i, i - 1);
-        DLT_CHECK(waiters[i].done_ns - dead_ns < most_ms * DLT_NS_PER_MS,
+        DLT_CHECK(waiters[i].done_ns - dead_ns < (most_ms + i * run->slack_ms) * DLT_NS_PER_MS,
                   "waiter %d got it %.0f ms after the death", i,
                   (double)(waiters[i].done_ns - dead_ns) / 1e6);
         dlock_free(waiters[i].lock);

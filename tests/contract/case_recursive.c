@@ -9,8 +9,9 @@
 
 static struct dlock *recursive_lock(const struct dlt_run *run, struct dlock_client *client)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .op_timeout_ms = 2000, .recursive = DLOCK_ON};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .op_timeout_ms = dlt_op_timeout_ms(run),
+                                    .recursive = DLOCK_ON};
 
     return dlt_lock_with(run, client, "x", &options);
 }

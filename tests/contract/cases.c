@@ -101,7 +101,7 @@ static const struct dlt_case cases[] = {
     CASE(names_have_limits, "C11", 0, 0, 0,
          "255 bytes are a name; 0 and 256 bytes are INVALID, nothing is cut."),
     CASE(names_of_one_byte, "C11", 0, 0, 60, "One byte of any value is a name."),
-    CASE(names_by_the_thousand, "C11 C14 REN-1", 0, DLT_SERIAL, 60,
+    CASE(names_by_the_thousand, "C11 C14 REN-1", 0, 0, 60,
          "Names by the thousand are held and renewed at once, and listed."),
     CASE(modes_or_a_refusal, "C12", 0, 0, 0,
          "Shared mode works, or is UNSUPPORTED; it is never a second lock."),

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,8 +18,12 @@ extern char **environ;
 /* The store goes by the environment: arguments are for all to see, and it may hold a password. */
 _Noreturn static void child_exec(const struct dlt_run *run, const char *defaults, int in, int out)
 {
+    char slack[24];
+
+    (void)snprintf(slack, sizeof slack, "%" PRId64, run->slack_ms);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (dup2(in, 0) != 0 || dup2(out, 1) != 1 || setenv("DLT_URI", run->uri, 1) != 0 ||
+        setenv("DLT_SLACK", slack, 1) != 0 ||
         setenv("DLT_DEFAULTS", defaults == NULL ? "" : defaults, 1) != 0)
         _exit(127);
     (void)execle(run->program, "dlock-conformance", "--role", "holder", (char *)NULL, environ);

@@ -11,10 +11,24 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A quarter of a short ttl, the default, is little on a busy machine. */
-static int64_t op_timeout_ms(const struct dlt_run *run)
+/* What a slack says beyond an idle machine; with more than this the cases would last for minutes.
+ */
+static int64_t slack_beyond_ms(const struct dlt_run *run)
 {
-    return run->op_timeout_ms != 0 ? run->op_timeout_ms : 2000;
+    int64_t beyond_ms = run->slack_ms > 100 ? run->slack_ms - 100 : 0;
+
+    return beyond_ms < 400 ? beyond_ms : 400;
+}
+
+/* A quarter of a short ttl, the default, is little on a busy machine. */
+int64_t dlt_op_timeout_ms(const struct dlt_run *run)
+{
+    return run->op_timeout_ms != 0 ? run->op_timeout_ms : 2000 + 10 * slack_beyond_ms(run);
+}
+
+int64_t dlt_kept_ttl_ms(const struct dlt_run *run)
+{
+    return 3000 + 5 * slack_beyond_ms(run);
 }
 
 _Thread_local struct dlock_error dlt_err = DLOCK_ERROR_INIT;
@@ -165,7 +179,7 @@ struct dlock *dlt_lock(const struct dlt_run *run, struct dlock_client *client, c
                        int64_t ttl_ms)
 {
     struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = ttl_ms, .op_timeout_ms = op_timeout_ms(run)};
+        .struct_size = sizeof options, .ttl_ms = ttl_ms, .op_timeout_ms = dlt_op_timeout_ms(run)};
 
     return dlt_lock_with(run, client, suffix, &options);
 }
@@ -175,7 +189,7 @@ struct dlock *dlt_lease(const struct dlt_run *run, struct dlock_client *client, 
 {
     struct dlock_options options = {.struct_size = sizeof options,
                                     .ttl_ms = ttl_ms,
-                                    .op_timeout_ms = op_timeout_ms(run),
+                                    .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .renew = DLOCK_OFF};
 
     return dlt_lock_with(run, client, suffix, &options);

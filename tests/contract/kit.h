@@ -58,7 +58,8 @@ _Noreturn __attribute__((format(printf, 1, 2))) void dlt_skip(const char *format
 #define DLT_STATUS(call, want) dlt_status(__FILE__, __LINE__, #call, (call), (want))
 #define DLT_OK(call)           DLT_STATUS(call, DLOCK_OK)
 
-/* Acquires a free name with a short lease: an answer that comes too late for it is tried again. */
+/* Acquires a free name with a short lease: after an answer that comes too late it is tried again.
+ */
 #define DLT_TAKE(lock) DLT_OK(dlock_timedlock((lock), 15000, &dlt_err))
 
 void dlt_status(const char *file, int line, const char *call, enum dlock_status got,
@@ -91,6 +92,14 @@ struct dlock_client *dlt_client(const struct dlt_run *run, const char *defaults)
  * with.
  */
 int64_t dlt_ttl(const struct dlock_client *client, int64_t ttl_ms);
+
+/* One exchange with the store, unless a case says otherwise: longer than this machine may stand
+ * still. */
+int64_t dlt_op_timeout_ms(const struct dlt_run *run);
+
+/* A ttl that a renewer keeps: renewals begin after a third of it, and for the other two thirds this
+ * machine may stand still. */
+int64_t dlt_kept_ttl_ms(const struct dlt_run *run);
 
 /* The ttl to ask for: ttl_ms, or 0, which is the client's own, if the store gives none so long. */
 int64_t dlt_ttl_asked(const struct dlock_client *client, int64_t ttl_ms);

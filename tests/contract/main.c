@@ -64,7 +64,9 @@ static int case_main(const struct dlt_table *table, const struct dlt_options *op
 static int role_main(const char *role)
 {
     const char *defaults = getenv("DLT_DEFAULTS");
-    struct dlt_run run = {.uri = getenv("DLT_URI")};
+    const char *slack = getenv("DLT_SLACK");
+    struct dlt_run run = {.uri = getenv("DLT_URI"),
+                          .slack_ms = slack != NULL ? strtoll(slack, NULL, 10) : 0};
 
     if (strcmp(role, "holder") == 0)
         return dlt_role_holder(&run, defaults != NULL && defaults[0] != '\0' ? defaults : NULL);

@@ -10,8 +10,8 @@
 #define REPORTED     3
 
 /* How late a call may come back on a busy machine, and how long a free name may be wanted. */
-#define SLACK_NS (INT64_C(2000) * DLT_NS_PER_MS)
-#define STALL_NS (INT64_C(8000) * DLT_NS_PER_MS)
+#define SLACK_NS (INT64_C(1600) * DLT_NS_PER_MS)
+#define STALL_NS (INT64_C(7500) * DLT_NS_PER_MS)
 
 #define SEMAPHORE (DLT_RACE_NAMES - 1) /* number of its name */
 #define LIMIT     3
@@ -210,8 +210,9 @@ void dlt_race_check(const struct dlt_run *run, char (*paths)[300], int count)
 {
     struct dlt_history history = {0};
     struct finding finding = {.history = &history};
-    struct dlt_check_options options = {.slack_ns = SLACK_NS + run->slack_ms * DLT_NS_PER_MS,
-                                        .stall_ns = STALL_NS,
+    const int64_t busy_ns = 5 * run->slack_ms * DLT_NS_PER_MS;
+    struct dlt_check_options options = {.slack_ns = SLACK_NS + busy_ns,
+                                        .stall_ns = STALL_NS + busy_ns,
                                         .complete = true,
                                         .kept = true,
                                         .report = finding_print,

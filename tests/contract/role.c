@@ -40,7 +40,8 @@ static void tell_acquired(const struct dlt_words *words, enum dlock_status statu
 
 static void do_new(struct dlt_words *words)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 2000};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .op_timeout_ms = dlt_op_timeout_ms(words->role->run)};
     const char *name = dlt_words_next(words);
 
     options.ttl_ms = dlt_ttl_asked(words->role->client, dlt_words_number(words));
@@ -54,7 +55,8 @@ static void do_new(struct dlt_words *words)
 
 static void do_semaphore(struct dlt_words *words)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 2000};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .op_timeout_ms = dlt_op_timeout_ms(words->role->run)};
     const char *name = dlt_words_next(words);
 
     options.ttl_ms = dlt_ttl_asked(words->role->client, dlt_words_number(words));

@@ -8,21 +8,24 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define AFTER_GAP_NS (300 * DLT_NS_PER_MS)
+
 /*
+ * Until a little after a gap of so many ms between two readings, or until so many ms are over.
  * Answers "STATE REMAINING GAP_MS REVIVED": the first reading after the longest gap between two
  * readings, which is where the process was stopped, and how many readings said "valid" after one
  * said "lost". A reading inside of which the gap lies is ambiguous; then the next one counts.
  */
 void dlt_role_watch(struct dlt_words *words)
 {
-    int64_t duration_ns = dlt_words_number(words) * DLT_NS_PER_MS;
-    int64_t start_ns = dlt_now_ns(), last_ns = start_ns, gap_ns = 0;
-    int64_t left_ms = 0;
+    int64_t wanted_ns = dlt_words_number(words) * DLT_NS_PER_MS;
+    int64_t end_ns = dlt_now_ns() + dlt_words_number(words) * DLT_NS_PER_MS;
+    int64_t last_ns = dlt_now_ns(), gap_ns = 0, left_ms = 0;
     enum dlock_state after = DLOCK_STATE_FREE;
     unsigned revived = 0;
     int lost = 0;
 
-    while (last_ns - start_ns < duration_ns) {
+    while (last_ns < end_ns) {
         int64_t before_ns = dlt_now_ns();
         int64_t remaining_ms = dlock_remaining_ms(*words->lock);
         enum dlock_state state = dlock_state(*words->lock);
@@ -32,6 +35,8 @@ void dlt_role_watch(struct dlt_words *words)
             gap_ns = before_ns - last_ns;
             after = state;
             left_ms = remaining_ms;
+            if (gap_ns >= wanted_ns)
+                end_ns = dlt_now_ns() + AFTER_GAP_NS;
         }
         after_ns = dlt_now_ns();
         last_ns = after_ns - before_ns > 10 * DLT_NS_PER_MS ? before_ns : after_ns;

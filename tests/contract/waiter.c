@@ -74,6 +74,18 @@ int dlt_ran_out(enum dlock_status status)
     return status == DLOCK_TIMEOUT || status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE;
 }
 
+void dlt_times_out(struct dlock *lock, int64_t timeout_ms)
+{
+    enum dlock_status status = DLOCK_UNKNOWN;
+
+    for (int i = 0; i < 8 && status != DLOCK_TIMEOUT; i++) {
+        status = dlock_timedlock(lock, timeout_ms << i, &dlt_err);
+        DLT_CHECK(dlt_ran_out(status), "a wait of %" PRId64 " ms for a name that is held is %s",
+                  timeout_ms << i, dlock_status_name((int)status));
+    }
+    DLT_STATUS(status, DLOCK_TIMEOUT);
+}
+
 void dlt_waiters_await(struct dlock_client *client, const struct dlt_name *name, uint32_t least,
                        uint32_t most)
 {

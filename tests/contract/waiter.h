@@ -40,6 +40,10 @@ enum dlock_status dlt_waiter_join_within(struct dlt_waiter *waiter, int64_t limi
  * the store got no answer in time. */
 int dlt_ran_out(enum dlock_status status);
 
+/* Another client holds the name: the wait has to end with TIMEOUT. A wait whose last look got no
+ * answer in time is made again, for longer. */
+void dlt_times_out(struct dlock *lock, int64_t timeout_ms);
+
 /* Returns when inspect shows a number of waiters from least to most of a name that is held. Needs
  * DLOCK_CAP_QUEUE. */
 void dlt_waiters_await(struct dlock_client *client, const struct dlt_name *name, uint32_t least,
