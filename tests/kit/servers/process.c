@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -23,9 +24,18 @@
 #define POLL_MS    5
 #define ROOM_BYTES (UINT64_C(1) << 30)
 
-unsigned dlt_port_free(void)
+/* Below those that clients get from the kernel: one of them might have the port of a server that is
+ * stopped for a while. */
+#define PORT_FIRST 12000
+#define PORT_COUNT 20000
+#define PORT_TRIES 20
+
+/* This port if it is free, or else 0. Of 0: any. */
+static unsigned port_try(unsigned wanted)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)wanted),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     unsigned port = 0;
@@ -36,6 +46,16 @@ unsigned dlt_port_free(void)
     if (fd >= 0)
         (void)close(fd);
     return port;
+}
+
+unsigned dlt_port_free(void)
+{
+    unsigned port = 0, random = 0;
+
+    for (int i = 0; i < PORT_TRIES && port == 0; i++)
+        if (getrandom(&random, sizeof random, 0) == (ssize_t)sizeof random)
+            port = port_try(PORT_FIRST + random % PORT_COUNT);
+    return port != 0 ? port : port_try(0);
 }
 
 /* Where the environment says (DLT_DIRECTORY); else in memory if there is room, since each commit of

@@ -135,9 +135,9 @@ CASE(C8_LCK_2_a_wait_at_a_server_that_says_nothing)
 
     dlt_postgres_pause(&server, true);
     begin_ns = dlt_host_now(&s.host);
-    b.req.op_timeout_ms = 5000;
+    b.req.op_timeout_ms = 20000;
     cr_assert_eq(dlt_lock(&t, &b, 200), DLOCK_UNKNOWN, "%s", t.err.message);
-    cr_assert_lt(ms_since(begin_ns), 3000);
+    cr_assert_lt(ms_since(begin_ns), 10000);
     dlt_postgres_pause(&server, false);
 }
 
@@ -172,7 +172,7 @@ CASE(INT_1_an_interrupt_of_a_wait_at_a_stopped_server)
     dlt_postgres_pause(&server, true);
     begin_ns = dlt_host_now(&s.host);
     dlt_interrupt(&t, &b);
-    cr_assert_lt(ms_since(begin_ns), 1000);
+    cr_assert_lt(ms_since(begin_ns), 5000);
     cr_assert_eq(waiter_join(&w), DLOCK_CANCELED, "%s", t.err.message);
     cr_assert_lt(ms_since(begin_ns), 10000);
     dlt_postgres_pause(&server, false);
