@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Tests: cli/cmd_new_plugin.c
 # Does an author of a plugin have what it takes? Installs dlock into a new prefix, and works with that
-# alone: the example of a store with leases and the tree of `dlock new-plugin` are built and pass their own
-# tests, and the installed programs see the mistakes that are planted in the example.
+# alone: the example of a store with leases is built, the tree of `dlock new-plugin`, which is that example under
+# another name, is built and passes its own tests, and the installed programs see the mistakes that are planted in
+# the example.
 #
 #     test_kit.sh SOURCE-DIR BUILD-DIR C-COMPILER
 set -u
@@ -17,20 +18,25 @@ check "cmake --install works" cmake --install "$build_dir" --prefix "$tap_tmp/pr
 prefix=$tap_tmp/prefix
 example=$(dirname "$(find "$prefix/share/doc" -name tcplease.c)")
 
-# green DIR: it builds against what is installed, and ctest passes both programs of the kit.
-green() {
+# builds DIR: against what is installed.
+builds() {
     cmake -S "$1" -B "$1/build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS=-Werror \
-        -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$1/build" || return
-    ctest --test-dir "$1/build" --output-on-failure >"$tap_tmp/out" 2>&1
+        -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$1/build"
+}
+
+# green DIR: it builds, and ctest passes both programs of the kit.
+green() {
+    builds "$1" || return
+    ctest --test-dir "$1/build" -j 2 --output-on-failure >"$tap_tmp/out" 2>&1
     local status=$?
     cat "$tap_tmp/out"
     [ "$status" -eq 0 ] && grep -q '100% tests passed, 0 tests failed out of 2' "$tap_tmp/out"
 }
 
-copy_is_green() {
-    cp -r "$example" "$tap_tmp/copy" && green "$tap_tmp/copy"
+copy_builds() {
+    cp -r "$example" "$tap_tmp/copy" && builds "$tap_tmp/copy"
 }
-check "the installed example builds, and is green" copy_is_green
+check "the installed example builds" copy_builds
 
 # The tree of `dlock new-plugin`, renamed in all its files.
 new_plugin() {
@@ -41,6 +47,19 @@ new_plugin() {
     DLOCK_PLUGIN_PATH=$tap_tmp/mystore/build "$prefix/bin/dlock" backends | grep -A3 "mystore/build/dlock_mystore.so"
 }
 check "dlock new-plugin makes a tree that builds, and is green" new_plugin
+
+# So the example is green, too.
+is_the_example() {
+    local file count=0
+    for file in "$example"/*; do
+        [ "${file##*/}" != README.md ] || continue # its links go elsewhere
+        sed -e 's/tcplease/mystore/g' -e 's/TCPLEASE/MYSTORE/g' "$file" |
+            diff - "$tap_tmp/mystore/$(basename "$file" | sed s/tcplease/mystore/)" || return
+        count=$((count + 1))
+    done
+    [ "$count" -ge 5 ]
+}
+check "and it is the example, under another name" is_the_example
 
 refuses() { # refuses WORDS ARGUMENT...: 64, and says that
     local status=0 words=$1

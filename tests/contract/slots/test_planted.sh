@@ -5,7 +5,7 @@
 #
 #     test_planted.sh SOURCE-DIR EXAMPLE-DIR BIN-DIR INCLUDE-DIR C-COMPILER [five]
 #
-# five: no more than the example itself and the first five mistakes.
+# five: no more than the first five mistakes; the example has passed elsewhere.
 set -u
 umask 022 # the loader refuses what a group may write
 # shellcheck source=tests/kit/tap.sh
@@ -81,7 +81,7 @@ passes() {
 
 copy "$right"
 check "the example builds" build "$right"
-check "it passes each case that it can be asked" passes
+[ "${6-}" = five ] || check "it passes each case that it can be asked" passes
 
 unanswered='    if (status != DLOCK_OK)
         return status;
