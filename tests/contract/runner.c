@@ -13,6 +13,7 @@
 
 #define PROBE_LIMIT_MS 30000
 #define CASE_LIMIT_S   20
+#define LIMIT_MOST_MS  300000
 
 /* One URI of the command line. */
 struct target {
@@ -121,6 +122,16 @@ static void skip_reason(const struct target *target, const struct dlt_case *c, c
         (void)snprintf(reason, size, "the store lives in one process");
 }
 
+/* A machine that is slower by a factor is slower in all. */
+static int64_t limit_of(const struct dlt_case *c, int64_t slack_ms)
+{
+    int64_t limit_ms = (c->limit_s != 0 ? c->limit_s : CASE_LIMIT_S) * INT64_C(1000);
+    int64_t slow_ms = slack_ms > 100 ? limit_ms * slack_ms / 100 : limit_ms;
+    int64_t most_ms = limit_ms > LIMIT_MOST_MS ? limit_ms : LIMIT_MOST_MS;
+
+    return slow_ms < most_ms ? slow_ms : most_ms;
+}
+
 static void job_fill(const struct plan *plan, struct dlt_job *job, const struct target *target,
                      const struct dlt_case *c)
 {
@@ -140,10 +151,7 @@ static void job_fill(const struct plan *plan, struct dlt_job *job, const struct 
         job->args[n++] = "--expect";
         job->args[n++] = target->expected_text;
     }
-    job->limit_ms = (c->limit_s != 0 ? c->limit_s : CASE_LIMIT_S) * INT64_C(1000);
-    /* A machine that is slower by a factor is slower in all. */
-    job->limit_ms +=
-        job->limit_ms * (plan->options->slack_ms - 100) / 400 * (plan->options->slack_ms > 100);
+    job->limit_ms = limit_of(c, plan->options->slack_ms);
     job->alone = (c->flags & DLT_SERIAL) != 0;
 }
 
