@@ -49,7 +49,7 @@ check "a wrong status is told by its name" \
     out_has 'dlock_unlock\(lock, &dlt_err\) is NOT_HELD, want OK'
 check "a skip at run time shows its reason" \
     out_has '^ok 4 - memory://samples skips \[C4\] # SKIP no \? reason$'
-check "a case without an end is ended" out_has '^# no end after 1[0-9]{3} ms'
+check "a case without an end is ended" out_has '^# no end after [1-9][0-9]{3,4} ms'
 check "what it printed before is shown" out_has '^# this is where it hangs'
 check "a crash is told" out_has '^# ended by signal 6'
 check "another exit status is told" out_has '^# exit status 3'
@@ -138,9 +138,9 @@ export TMPDIR
 check "{tmp} is a new directory" run 1 "nonsense://{tmp}/x"
 check "which is gone afterwards" same "" "$(find "$tap_tmp" -name 'dlock-conformance-*')"
 
-# hangs runs for 1 s: a signal comes before it ends.
+# With this slack hangs may run for 100 s: a signal comes before it ends.
 interrupted() {
-    "$samples" --only hangs "memory://samples" "nonsense://{tmp}/x" >"$tap_tmp/out" &
+    "$samples" --slack 10000 --only hangs "memory://samples" "nonsense://{tmp}/x" >"$tap_tmp/out" &
     local runner=$! i
     for ((i = 0; i < 200; i++)); do
         [ -z "$(processes_here)" ] || break
