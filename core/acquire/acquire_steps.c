@@ -59,6 +59,7 @@ static enum dlock_status request_begin(struct dl_acquire *a)
         return DLOCK_CONFIG;
     if (a->lock->client->host.random(token, sizeof token) != 0)
         return dl_error(a->err, DLOCK_INTERNAL, "no random bytes for an owner token");
+    dl_claim_forget(a->lock->client, a->lock->claim); /* of an unlock that was not repeated (C22) */
     (void)pthread_mutex_lock(&a->lock->client->mutex); /* dlock_token may be reading */
     dl_handle_begin_claim_locked(a->lock, token);
     (void)pthread_mutex_unlock(&a->lock->client->mutex);

@@ -101,6 +101,7 @@ static void adopt_take(struct dlock *lock, const unsigned char *token, const str
 {
     struct dlock_client *client = lock->client;
 
+    dl_claim_forget(client, lock->claim); /* of an unlock that was not repeated (C22) */
     (void)pthread_mutex_lock(&client->mutex);
     lock->repeatable = false;
     lock->claim->req.mode = found->mode;
@@ -165,9 +166,9 @@ enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_e
         grant.fence = found.fence;
         grant.permit = found.permit;
         status = adopt_renew(lock, &grant.lease_ms, &until_ns, err);
+        if (status != DLOCK_OK) /* without a renewal that confirms it, the lease is left as it is */
+            dl_claim_forget(client, lock->claim);
     }
-    if (status != DLOCK_OK) /* without a renewal that confirms it, the lease is left as it is */
-        dl_claim_forget(client, lock->claim);
     (void)pthread_mutex_lock(&client->mutex);
     if (status == DLOCK_OK)
         adopted_locked(lock, &grant, until_ns);

@@ -20,15 +20,15 @@ void dl_client_shutdown(struct dlock_client *client)
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
-/* A handle that is in a call, held, or lost: a lost one, too, may have a session and a slot. Other
- * handles are moved to the tail, so that each of many is passed once. */
+/* A handle that is in a call, held, or lost, or whose unlock failed: also the last two may have a
+ * session and a slot. Other handles are moved to the tail, so that each of many is passed once. */
 static struct dlock *find_active_locked(struct dlock_client *client)
 {
     int64_t now_ns = dl_client_now(client);
     const struct dlock *passed = NULL;
 
     for (struct dlock *lock = client->locks; lock != passed; lock = client->locks) {
-        if (lock->phase != DL_PHASE_IDLE ||
+        if (lock->phase != DL_PHASE_IDLE || dl_unlock_pends_locked(lock) ||
             dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
             return lock;
         if (passed == NULL)
@@ -91,6 +91,10 @@ static void client_drain(struct dlock_client *client, struct drained *drained)
             return;
         if (lock == NULL || lock->phase != DL_PHASE_IDLE) {
             (void)pthread_cond_wait(&client->call_ended, &client->mutex);
+            continue;
+        }
+        if (dl_unlock_pends_locked(lock)) {
+            dl_unlock_give_up_locked(lock);
             continue;
         }
         if (drained->until_ns == DL_NEVER)

@@ -20,6 +20,8 @@ static void wind_down_locked(struct dlock *lock, struct dlock_error *err)
         if (lock->phase != DL_PHASE_IDLE || lock->renewer_busy || lock->in_callback ||
             lock->queued > 0 || dl_operation_in_progress(lock->operation))
             dl_handle_sleep_locked(lock, DL_NEVER);
+        else if (dl_unlock_pends_locked(lock))
+            dl_unlock_give_up_locked(lock);
         else if (client->closed ||
                  dl_lease_state(&lock->lease, dl_client_now(client)) == DLOCK_STATE_FREE)
             return;

@@ -20,7 +20,6 @@ static void release_send(struct dlock *lock, struct dl_release_fsm *release,
         dl_handle_answered(lock, status);
         dl_release_fsm_answered(release, dl_client_now(client), status);
     } else {
-        dl_claim_forget(client, claim);
         dl_release_fsm_no_session(release, status);
     }
 }
@@ -191,12 +190,46 @@ bool dl_unlock_is_release(const struct dl_unlock *unlock)
            unlock->lock->claim->lease_session == NULL;
 }
 
+static bool is_repeatable(const struct dlock *lock, enum dlock_status status)
+{
+    return status != DLOCK_OK && status != DLOCK_LOST &&
+           !dl_client_has(lock->client, DLOCK_CAP_SESSION);
+}
+
+/* A lease that is still to be kept has to last until the unlock is repeated (C22): what the plugin
+ * has of the attempt may carry it. */
+static bool lease_is_due(const struct dl_unlock *unlock)
+{
+    const struct dlock *lock = unlock->lock;
+
+    return unlock->ending == DL_UNLOCK_RELEASE && is_repeatable(lock, unlock->status) &&
+           lock->claim->keep_until_ns > dl_client_now(lock->client);
+}
+
 void dl_unlock_released(struct dl_unlock *unlock)
 {
     struct dlock *lock = unlock->lock;
 
-    dl_claim_forget(lock->client, lock->claim);
+    if (!lease_is_due(unlock))
+        dl_claim_forget(lock->client, lock->claim);
     dl_claim_lease_session_put(lock->client, lock->claim, unlock->status);
+}
+
+bool dl_unlock_pends_locked(const struct dlock *lock)
+{
+    return lock->phase == DL_PHASE_IDLE && lock->repeatable && lock->claim->slot_used;
+}
+
+void dl_unlock_give_up_locked(struct dlock *lock)
+{
+    struct dlock_client *client = lock->client;
+
+    lock->phase = DL_PHASE_RELEASING;
+    lock->repeatable = false;
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_claim_forget(client, lock->claim);
+    (void)pthread_mutex_lock(&client->mutex);
+    dl_held_idle_locked(lock);
 }
 
 void dl_unlock_rest(struct dl_unlock *unlock)
@@ -223,8 +256,7 @@ enum dlock_status dl_unlock_end_locked(struct dl_unlock *unlock)
     if (unlock->ending == DL_UNLOCK_NOTHING)
         return status;
     lock->may_be_kept |= status == DLOCK_UNKNOWN;
-    lock->repeatable = status != DLOCK_OK && status != DLOCK_LOST &&
-                       !dl_client_has(lock->client, DLOCK_CAP_SESSION);
+    lock->repeatable = is_repeatable(lock, status);
     ended_count_locked(lock, unlock->ending, unlock->again, status);
     dl_held_uncount_locked(lock);
     dl_held_idle_locked(lock);

@@ -57,8 +57,15 @@ bool dl_unlock_is_release(const struct dl_unlock *unlock);
 /* Does what begin has left, with the exchanges that it takes. Without the mutex. */
 void dl_unlock_rest(struct dl_unlock *unlock);
 
-/* What comes after the release, if that had its exchanges. Without the mutex. */
+/* What comes after the release, if that had its exchanges. Without the mutex. A release that should
+ * have kept the name, and may be repeated, leaves the attempt as it is (C22). */
 void dl_unlock_released(struct dl_unlock *unlock);
+
+/* Whether there is such an attempt: the handle is free, and no call is made on it. */
+bool dl_unlock_pends_locked(const struct dlock *lock);
+
+/* Ends it: the unlock will not be repeated. Releases the mutex meanwhile. */
+void dl_unlock_give_up_locked(struct dlock *lock);
 
 /* Ends the phase. Returns the status. */
 enum dlock_status dl_unlock_end_locked(struct dl_unlock *unlock);

@@ -16,7 +16,6 @@ static void no_session(struct dl_unlock *unlock, enum dlock_status status,
                        const struct dlock_error *err)
 {
     *unlock->err = *err;
-    dl_claim_forget(unlock->lock->client, unlock->lock->claim);
     dl_release_fsm_no_session(&unlock->release, status);
 }
 

@@ -276,7 +276,8 @@ struct dlock_backend_ops {
      * [UNL-3] The fence counter survives.
      * [UNL-4] The first call frees what `attempt` refers to, whatever it answers. Later calls do
      *         without it. With DLOCK_REQ_KEEP, a call that answers neither OK nor LOST may leave
-     *         that to the next unlock, or to `forget`.
+     *         that to the next unlock, or to `forget`, which comes when the unlock cannot be
+     *         repeated any more: what `attempt` refers to may carry the lease until then.
      */
     enum dlock_status (*unlock)(void *self, const struct dlock_request *req,
                                 struct dlock_error *err);

@@ -110,7 +110,7 @@ Test(unlock, C22_a_lease_that_ended_before_a_release_was_executed_is_lost)
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_OK);
     dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE, (struct memory_fault){.status = DLOCK_AUTH});
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_AUTH);
-    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 1, "[UNL-4] unlock may have left something");
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 0, "the attempt goes on: it may be repeated");
     dlt_engine_advance(&engine, 60000);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_LOST);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_NOT_HELD);
@@ -123,6 +123,72 @@ Test(unlock, C22_a_lease_that_ended_before_a_release_was_executed_is_lost)
     memory_hooks_heal(engine.store, MEMORY_UNLOCK);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_OK, "it may have been executed");
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_BUSY, "and it was");
+    dlock_free(keeper);
+}
+
+/* What the plugin has of the attempt may carry the lease: it stays until the unlock is executed, or
+ * nobody can repeat it any more. */
+static struct dlock *kept_in_vain(void)
+{
+    struct dlock_options options = {.struct_size = sizeof options, .keep_ms = 600000};
+    struct dlock *keeper = dlt_engine_lock(&engine, "kept", &options);
+
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_OK);
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE, (struct memory_fault){.status = DLOCK_AUTH});
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_AUTH);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 0);
+    return keeper;
+}
+
+Test(unlock, UNL_4_C22_an_attempt_ends_with_the_unlock_that_is_repeated)
+{
+    struct dlock *keeper = kept_in_vain();
+
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_OK);
+    dlock_free(keeper);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 0, "[UNL-4] the unlock was the last call");
+}
+
+Test(unlock, FGT_1_C22_an_attempt_ends_when_its_handle_acquires_again)
+{
+    struct dlock *keeper = kept_in_vain();
+
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_BUSY, "its old lease");
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 2, "the old attempt, and the new one");
+    dlock_free(keeper);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 2);
+}
+
+Test(unlock, FGT_1_C22_an_attempt_ends_with_its_handle)
+{
+    dlock_free(kept_in_vain());
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 1);
+}
+
+Test(unlock, FGT_1_C22_an_attempt_ends_with_its_client)
+{
+    struct dlock_client *rival = dlt_engine_rival(&engine); /* keeps the store */
+    struct dlock *keeper = kept_in_vain();
+
+    cr_assert_eq(dlt_do(&engine, DLT_CLOSE, NULL, 0), DLOCK_OK);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 1);
+    dlock_free(keeper);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 1);
+    dlock_client_close(rival);
+}
+
+/* Nothing is left to be kept. */
+Test(unlock, FGT_1_C22_an_attempt_ends_with_the_time_that_it_was_to_keep)
+{
+    struct dlock_options options = {.struct_size = sizeof options, .keep_ms = 1000};
+    struct dlock *keeper = dlt_engine_lock(&engine, "kept", &options);
+
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_OK);
+    dlt_engine_advance(&engine, 2000);
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE, (struct memory_fault){.status = DLOCK_AUTH});
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_AUTH);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 0, "[UNL-4] the unlock was the last call");
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_OK);
     dlock_free(keeper);
 }
 
