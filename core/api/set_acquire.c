@@ -155,20 +155,46 @@ static void keep_nothing(struct dlock_set *set, size_t count)
     (void)pthread_mutex_unlock(&set->client->mutex);
 }
 
+/* dlock_client_close unlocked the members, whose calls are CLOSED from then on. */
+static bool close_has_failed(struct dlock_set *set, size_t count)
+{
+    bool failed = false;
+
+    (void)pthread_mutex_lock(&set->client->mutex);
+    while (count-- > 0)
+        failed |= set->members[count]->repeatable;
+    (void)pthread_mutex_unlock(&set->client->mutex);
+    return failed;
+}
+
+/* Whether the store may still have one of the names. status: of their unlocks. */
+static bool may_stay_taken(struct dlock_set *set, size_t count, enum dlock_status status)
+{
+    switch (status) {
+    case DLOCK_OK:
+    case DLOCK_NOT_HELD:
+    case DLOCK_LOST:
+        return false;
+    case DLOCK_CLOSED:
+        return close_has_failed(set, count);
+    default:
+        return true;
+    }
+}
+
 /* Gives back what was acquired. The store may keep a name for one ttl more: then the call says so.
  */
 static enum dlock_status give_back(struct dlock_set *set, size_t count, enum dlock_status status,
                                    struct dlock_error *err)
 {
-    struct dlock_error of_unlock = DLOCK_ERROR_INIT;
+    struct dlock_error of_unlock = DLOCK_ERROR_INIT, cause = *err;
 
     keep_nothing(set, count);
-    if (count == 0 || !is_failing(dl_set_acquire_undo(set, count, &of_unlock)))
+    if (count == 0 || !may_stay_taken(set, count, dl_set_acquire_undo(set, count, &of_unlock)))
         return status;
-    if (dlock_status_class((int)status) != DLOCK_CLASS_OUTCOME)
-        return status;
-    return dl_error(err, DLOCK_UNKNOWN, "not acquired (%s), and it may stay taken for one ttl: %s",
-                    dlock_status_name((int)status), of_unlock.message);
+    return dl_error(err, DLOCK_UNKNOWN,
+                    "not acquired (%s: %.90s), and a name may stay taken for one ttl: %.90s",
+                    dlock_status_name((int)status), cause.message, of_unlock.message);
 }
 
 /* One round over all members, in order. *count: how many of them were acquired. */

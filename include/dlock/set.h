@@ -44,7 +44,8 @@ DLOCK_API void dlock_set_free(struct dlock_set *set);
  *   DLOCK_OK        all are held, and each is valid as dlock_acquire promises
  *   others          as dlock_acquire, for the first name that was not acquired, which the text
  *                   names. Those before it were given back
- *   DLOCK_UNKNOWN   also: a name could not be given back. At worst it stays taken for one ttl
+ *   DLOCK_UNKNOWN   also, whatever the others say: a name could not be given back. At worst it
+ *                   stays taken for one ttl. The text has the reason of both
  *   DLOCK_CONFIG    also: where leases live in sessions (DLOCK_CAP_SESSION), there are more names
  *                   than `connections`
  *

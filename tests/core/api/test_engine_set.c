@@ -124,6 +124,97 @@ Test(set, C18_C4_what_could_not_be_given_back_is_told)
     dlock_free(held);
 }
 
+/* How a set of a and b ends if the store refuses b so, and then the unlock of a. */
+static void refused_ends(enum dlock_status of_b, enum dlock_status of_undo,
+                         enum dlock_status wanted)
+{
+    struct work work = {.timeout_ms = DLOCK_TRY};
+    unsigned undone = dlt_calls(&engine, MEMORY_UNLOCK);
+
+    dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_REFUSE,
+              (struct memory_fault){.status = of_b, .skip = 1, .times = 1000});
+    if (of_undo != DLOCK_OK)
+        dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
+                  (struct memory_fault){.status = of_undo, .times = 100000});
+    work_start(&work);
+    (void)work_finish(&work, 5000);
+    memory_hooks_heal(engine.store, MEMORY_TRYLOCK);
+    memory_hooks_heal(engine.store, MEMORY_UNLOCK);
+    cr_assert_eq(work.status, wanted, "%s, then %s: %s", dlock_status_name((int)of_b),
+                 dlock_status_name((int)of_undo), work.err.message);
+    cr_assert_gt(dlt_calls(&engine, MEMORY_UNLOCK), undone);
+    if (wanted == DLOCK_UNKNOWN) {
+        cr_assert_not_null(strstr(work.err.message, dlock_status_name((int)of_b)), "the cause");
+        cr_assert_not_null(strstr(work.err.message, "a: "), "%s", work.err.message);
+    }
+    dlt_engine_run(&engine, TTL_MS + 100);
+    is_free("a");
+}
+
+Test(set, C18_C4_unknown_whatever_the_reason_if_a_name_was_not_given_back)
+{
+    static const char *const names[] = {"a", "b"};
+    static const enum dlock_status failures[] = {DLOCK_UNAVAILABLE, DLOCK_NO_QUORUM, DLOCK_AUTH,
+                                                 DLOCK_CONFIG, DLOCK_PROTOCOL};
+
+    set_make(names, 2, DLOCK_DEFAULT);
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
+        refused_ends(failures[i], DLOCK_OK, failures[i]);
+        refused_ends(failures[i], DLOCK_LOST, failures[i]);
+        refused_ends(failures[i], DLOCK_UNAVAILABLE, DLOCK_UNKNOWN);
+        refused_ends(DLOCK_BUSY, failures[i], DLOCK_UNKNOWN);
+    }
+}
+
+/* A set of a and b waits for b, which the rival has, and the client is shut down or closed. */
+static void closed_ends(bool closes, enum dlock_status of_undo, enum dlock_status wanted)
+{
+    static const char *const names[] = {"a", "b"};
+    struct dlock *held = dlt_rival_hold(rival, "b", DLOCK_EXCLUSIVE);
+    struct work work = {.timeout_ms = DLOCK_FOREVER};
+    struct dlt_call close;
+
+    set_make(names, 2, DLOCK_DEFAULT);
+    work_start(&work);
+    dlt_engine_run(&engine, 50);
+    if (of_undo != DLOCK_OK)
+        dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
+                  (struct memory_fault){.status = of_undo, .times = 100000});
+    if (closes)
+        dlt_call_start(&close, &engine, DLT_CLOSE, NULL, 0);
+    else
+        dlock_client_shutdown(engine.client);
+    (void)work_finish(&work, 20000);
+    if (closes)
+        cr_assert_eq(dlt_call_finish(&close, 20000), DLOCK_OK);
+    memory_hooks_heal(engine.store, MEMORY_UNLOCK);
+    cr_assert_eq(work.status, wanted, "%s: %s", dlock_status_name((int)work.status),
+                 work.err.message);
+    if (wanted == DLOCK_CLOSED)
+        dlock_free(dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE)); /* it is free */
+    dlock_free(held);
+}
+
+Test(set, C18_C4_unknown_if_a_shutdown_left_a_name_taken)
+{
+    closed_ends(false, DLOCK_UNAVAILABLE, DLOCK_UNKNOWN);
+}
+
+Test(set, C18_C4_unknown_if_the_close_of_the_client_left_a_name_taken)
+{
+    closed_ends(true, DLOCK_UNAVAILABLE, DLOCK_UNKNOWN);
+}
+
+Test(set, C18_closed_if_all_names_were_given_back)
+{
+    closed_ends(false, DLOCK_OK, DLOCK_CLOSED);
+}
+
+Test(set, C18_closed_if_the_client_gave_all_names_back)
+{
+    closed_ends(true, DLOCK_OK, DLOCK_CLOSED);
+}
+
 Test(set, C3_C18_a_lease_that_ends_during_the_wait_is_taken_again)
 {
     static const char *const names[] = {"a", "b"};
