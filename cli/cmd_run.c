@@ -11,6 +11,7 @@
 #include "outcome.h"
 #include "output.h"
 #include "refusal.h"
+#include "release.h"
 #include "supervise.h"
 
 #include <errno.h>
@@ -351,31 +352,29 @@ static int command_watch(struct run *run)
     return s.lost ? CLI_EXIT_LOST : run->child.code;
 }
 
-/* Unlocks. The answer of the store may change the exit code. */
+/* What follows from the exit code for the name. */
+static enum release_keep run_keep(const struct run *run, int exit_code)
+{
+    bool succeeded = exit_code == CLI_EXIT_OK;
+
+    if (run->acquire.options.keep_ms == 0)
+        return RELEASE_PLAIN;
+    return keep_apply(&run->keep, run->acquire.held.lock, succeeded) ? RELEASE_KEEPS
+                                                                     : RELEASE_NOT_KEPT;
+}
+
 static int run_release(struct run *run, int exit_code)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
-    enum dlock_status status = held_unlock(&run->acquire.held, &err);
+    struct release release = {
+        .cli = run->cli,
+        .outcome = &run->outcome,
+        .held = &run->acquire.held,
+        .signals = &run->signals,
+        .name = run->printable,
+        .keep = run_keep(run, exit_code),
+    };
 
-    if (status == DLOCK_OK) {
-        cli_output_say(run->cli, "%s: released", run->printable);
-        outcome_write(&run->outcome, "released", NULL);
-        return exit_code;
-    }
-    if (exit_code == CLI_EXIT_LOST)
-        return exit_code;
-    if (status == DLOCK_LOST) {
-        cli_output_fail(run->cli,
-                        "%s: lock lost: this run did not hold it any more when the command ended",
-                        run->printable);
-        supervise_loss_write(&run->outcome, DLOCK_REASON_TAKEN);
-        return CLI_EXIT_LOST;
-    }
-    err.status = status;
-    (void)cli_output_fail_status(run->cli, "unlock failed (the lock ends with its lease)", &err);
-    outcome_write(&run->outcome, "unreleased",
-                  json_pack("{s:s}", "status", dlock_status_name((int)status)));
-    return exit_code;
+    return release_run(&release, exit_code);
 }
 
 static int run_locked(struct run *run)
@@ -391,9 +390,7 @@ static int run_locked(struct run *run)
     exit_code = command_start(run);
     if (exit_code == 0)
         exit_code = command_watch(run);
-    keep_apply(&run->keep, run->acquire.held.lock, exit_code == CLI_EXIT_OK);
-    exit_code = run_release(run, exit_code);
-    return exit_code;
+    return run_release(run, exit_code);
 }
 
 /* Of a run that has ended. arg: its exit code. */
@@ -411,6 +408,8 @@ static int run_once(struct run *run)
     struct metrics_thread metrics;
     int exit_code, caught;
 
+    if (run->acquire.timeout_ms != DLOCK_TRY)
+        outcome_write(&run->outcome, "waiting", NULL);
     metrics_thread_start(&metrics, &run->metrics, &run->acquire);
     caught = acquire_lock(&run->acquire, &run->signals);
     run->acquired_ms = supervise_now_ms();

@@ -55,14 +55,14 @@ void keep_clocks_read(struct keep_clocks *clocks)
     }
 }
 
-void keep_apply(const struct keep *keep, struct dlock *lock, bool succeeded)
+bool keep_apply(const struct keep *keep, struct dlock *lock, bool succeeded)
 {
     int64_t since_ns = dlock_since_ns(lock);
     struct keep_clocks clocks;
 
     if ((keep->keep_ms == 0 && keep->period_ms == 0) || since_ns == 0 || !keep->started ||
         !(succeeded || keep->always))
-        return;
+        return false;
     keep_clocks_read(&clocks);
-    (void)!dlock_keep(lock, keep_ms_since(keep, since_ns, &clocks), NULL);
+    return dlock_keep(lock, keep_ms_since(keep, since_ns, &clocks), NULL) == DLOCK_OK;
 }

@@ -34,8 +34,8 @@ int keep_check(const struct keep *keep, const struct cli *cli, struct dlock_opti
  */
 int64_t keep_ms_since(const struct keep *keep, int64_t since_ns, const struct keep_clocks *clocks);
 
-/* The command has ended: the release of the lock will keep the name, if it is to be kept. A lock
- * that was lost keeps nothing. */
-void keep_apply(const struct keep *keep, struct dlock *lock, bool succeeded);
+/* The command has ended: true if the release of the lock will keep the name. A lock that was lost
+ * keeps nothing. */
+bool keep_apply(const struct keep *keep, struct dlock *lock, bool succeeded);
 
 #endif

@@ -23,15 +23,15 @@ told() {
 
 outcome_of_a_command() {
     exits 3 "$dlock" run --outcome told x -- sh -c 'echo "$DLOCK_FENCE $DLOCK_TOKEN"; exit 3'
-    told told "acquired fence=[0-9]+ token=$token" 'exited code=3' released 'end code=3'
+    told told waiting "acquired fence=[0-9]+ token=$token" 'exited code=3' released 'end code=3'
     equal "$(cat out)" "$(sed -nE 's/^acquired fence=([0-9]+) token=/\1 /p' told)"
     exits 137 "$dlock" run --outcome told x -- sh -c 'kill -9 $$'
-    told told "acquired .*" 'exited signal=9' released 'end code=137'
+    told told waiting "acquired .*" 'exited signal=9' released 'end code=137'
     exits 127 "$dlock" run --outcome told x -- ./nothing-here
-    told told "acquired .*" released 'end code=127'
+    told told waiting "acquired .*" released 'end code=127'
     # the command's own 75 is told from ours
     exits 75 "$dlock" run --outcome told x -- sh -c 'exit 75'
-    told told "acquired .*" 'exited code=75' released 'end code=75'
+    told told waiting "acquired .*" 'exited code=75' released 'end code=75'
 }
 
 outcome_without_a_lock() {
@@ -40,7 +40,7 @@ outcome_without_a_lock() {
     exits 75 "$dlock" run --nowait --outcome told x -- true
     told told busy 'end code=75'
     exits 75 "$dlock" run --wait 300ms --outcome told x -- true
-    told told timeout 'end code=75'
+    told told waiting timeout 'end code=75'
     exits 69 "$dlock" -u 'redis://127.0.0.1:1/' run --nowait --outcome told x -- true
     told told 'failed status=UNAVAILABLE' 'end code=69'
 }
@@ -53,9 +53,37 @@ outcome_of_a_loss() {
     exits 0 "$dlock" break --yes x
     exit_of "$pid"
     equal 70 "$code" "exit code"
-    told told "acquired .*" 'lost reason=taken' 'exited signal=15' 'end code=70'
+    told told waiting "acquired .*" 'lost reason=taken' 'exited signal=15' 'end code=70'
     exits 70 "$dlock" run --ttl 2s --max-hold 700ms --outcome told x -- sleep 60
-    told told "acquired .*" 'lost reason=max-hold' 'exited signal=15' '(released|end code=70)' 'end code=70'
+    told told waiting "acquired .*" 'lost reason=max-hold' 'exited signal=15' '(released|end code=70)' 'end code=70'
+}
+
+# Events as they come, from a descriptor: the next one matches the pattern.
+next_event() {
+    local line
+    read -r -t 30 line <&6 || die "no line, and not '$1'"
+    [[ $line =~ ^$1$ ]] || die "'$line' does not match '$1'"
+}
+
+# The reader knows that the run waits while it still does: for a holder, and for the store.
+status_while_it_waits() {
+    local holder pid
+    mkfifo told
+    "$dlock" run x -- sleep 60 &
+    holder=$!
+    within 20 held x
+    "$dlock" --json run --status-fd 7 x -- true 7>told &
+    pid=$!
+    exec 6<told
+    next_event '\{"event":"waiting"\}'
+    held x
+    alive "$pid"
+    kill "$holder"
+    next_event '\{"event":"acquired",.*'
+    exit_of "$pid"
+    equal 0 "$code" "exit code"
+    exits 69 "$dlock" -u 'redis://127.0.0.1:1/' run --wait 1s --outcome told.txt x -- true
+    told told.txt waiting 'failed status=UNAVAILABLE' 'end code=69'
 }
 
 status_as_it_happens() {
@@ -64,6 +92,8 @@ status_as_it_happens() {
     "$dlock" run --status-fd 7 x -- sh -c '[ ! -e /proc/self/fd/7 ] && sleep 30' 7>told &
     pid=$!
     exec 6<told
+    read -r -t 30 line <&6
+    equal waiting "$line"
     read -r -t 30 line <&6
     [[ $line =~ ^acquired\ fence= ]] || die "$line"
     held x
@@ -97,8 +127,8 @@ a_full_disk() {
 
 status_in_json() {
     exits 4 "$dlock" --json run --status-fd 1 x -- sh -c 'exit 4'
-    equal 'acquired exited released end' "$(jq -r .event out | xargs)" events
-    jq -es '.[0].fence > 0 and .[1].code == 4 and .[3].code == 4' out
+    equal 'waiting acquired exited released end' "$(jq -r .event out | xargs)" events
+    jq -es '.[1].fence > 0 and .[2].code == 4 and .[4].code == 4' out
 }
 
 status_that_cannot_be_written() {
@@ -147,12 +177,13 @@ no_fence_is_said() {
     export DLOCK_PLUGIN_PATH=$CLI_HALF
     exits 0 "$dlock" -v -u half: run --outcome told x -- sh -c '[ -z "${DLOCK_FENCE+set}" ]'
     grep -qE "^dlock: x: acquired, token $token; this store gives no fencing tokens$" err || die "$(cat err)"
-    told told "acquired fence=- token=$token" 'exited code=0' released 'end code=0'
+    told told waiting "acquired fence=- token=$token" 'exited code=0' released 'end code=0'
 }
 
 shows "--outcome: the fence, the command's exit status, the release" outcome_of_a_command
 shows "--outcome: busy, timeout and the store's failures" outcome_without_a_lock
 shows "--outcome: a loss and its reason" outcome_of_a_loss
+shows "--status-fd: waiting, for a lock and for a store" status_while_it_waits
 shows "--status-fd: lines as it happens, and nothing for the command to inherit (C10)" status_as_it_happens
 shows "--json: the same lines as objects" status_in_json
 shows "--status-fd, --outcome: what cannot be written is told before the lock is taken" \
