@@ -168,6 +168,8 @@ static void place_note(const struct dlock_request *req, const struct sim_answer 
 
         waiter->seen_fence = answer->grant.fence;
         waiter->queued_by = answer->promotion;
+        if (waiter->granted_by != answer->promotion) /* it came before this answer */
+            waiter->granted = false;
         record = sim_record(handle, DLT_QUEUED);
         if (record != NULL) {
             record->status = (uint16_t)(age_ms < UINT16_MAX ? age_ms : UINT16_MAX);

@@ -24,6 +24,7 @@ struct arguments {
     const char *profile; /* NULL: all */
     const char *list;    /* NULL: none */
     const char *caught;  /* what is to be found; NULL: nothing */
+    const char *never;   /* what is not, whatever else is */
     int kind;
     bool verbose, records, help, async;
 };
@@ -52,6 +53,7 @@ static const char usage_text[] =
     "  --caught WHAT the test is that this is found, whatever is found before: a rule (OVERLAP), "
     "or\n"
     "                what the simulation says of itself (C14)\n"
+    "  --never WHAT  the test is that this is not found, whatever else is\n"
     "  --list FILE   the seeds in there, and no others: profile, store, seed, calls a line\n";
 
 static bool number_of(const char *text, uint64_t *number)
@@ -83,12 +85,19 @@ static bool driver_of(const char *text, bool *async)
 static bool arguments_read(struct arguments *arguments, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},    {"count", required_argument, NULL, 'n'},
-        {"profile", required_argument, NULL, 'p'}, {"store", required_argument, NULL, 'k'},
-        {"calls", required_argument, NULL, 'c'},   {"driver", required_argument, NULL, 'd'},
-        {"verbose", no_argument, NULL, 'v'},       {"records", no_argument, NULL, 'r'},
-        {"caught", required_argument, NULL, 'x'},  {"list", required_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},
+        {"count", required_argument, NULL, 'n'},
+        {"profile", required_argument, NULL, 'p'},
+        {"store", required_argument, NULL, 'k'},
+        {"calls", required_argument, NULL, 'c'},
+        {"driver", required_argument, NULL, 'd'},
+        {"verbose", no_argument, NULL, 'v'},
+        {"records", no_argument, NULL, 'r'},
+        {"caught", required_argument, NULL, 'x'},
+        {"list", required_argument, NULL, 'l'},
+        {"never", required_argument, NULL, 'z'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int option;
     bool right = true;
@@ -112,6 +121,8 @@ static bool arguments_read(struct arguments *arguments, int argc, char **argv)
             arguments->records = true;
         else if (option == 'x')
             arguments->caught = optarg;
+        else if (option == 'z')
+            arguments->never = optarg;
         else if (option == 'l')
             arguments->list = optarg;
         else if (option == 'h')
@@ -181,6 +192,11 @@ static int64_t stall_ns(void)
     return most_ms * SIM_MS;
 }
 
+static const char *looked_for(const struct arguments *arguments)
+{
+    return arguments->never != NULL ? arguments->never : arguments->caught;
+}
+
 /* Is it among what was found? */
 static bool is_there(const char *what, const struct dlt_check_figures *figures, const char *why)
 {
@@ -240,7 +256,7 @@ static bool seed_run(const struct sim_run *run, const struct arguments *argument
     sum_up(sums, &figures);
     if (why == NULL && findings.count == 0)
         return true;
-    sums->caught = arguments->caught != NULL && is_there(arguments->caught, &figures, why);
+    sums->caught = looked_for(arguments) != NULL && is_there(looked_for(arguments), &figures, why);
     again(run);
     return false;
 }
@@ -261,7 +277,7 @@ static bool profile_run(const struct arguments *arguments, const struct sim_prof
     bool right = true;
 
     for (uint64_t i = 0;
-         !sums.caught && (right || arguments->caught != NULL) && i < arguments->count; i++) {
+         !sums.caught && (right || looked_for(arguments) != NULL) && i < arguments->count; i++) {
         struct sim_run run = {.seed = arguments->seed + i,
                               .profile = profile,
                               .kind = arguments->kind,
@@ -282,7 +298,10 @@ static bool profile_run(const struct arguments *arguments, const struct sim_prof
     if (profile->fails_over)
         printf("# failovers %" PRIu64 ", masters that forgot all %" PRIu64 "\n", sums.failovers,
                sums.restarts);
-    if (arguments->caught != NULL)
+    if (arguments->never != NULL)
+        printf("%sok %u - %s: %s %sfound in %" PRIu64 " seeds\n", sums.caught ? "not " : "", test,
+               profile->name, arguments->never, sums.caught ? "" : "not ", sums.seeds);
+    else if (arguments->caught != NULL)
         printf("%sok %u - %s: %s%s found within %" PRIu64 " of %" PRIu64 " seeds\n",
                sums.caught ? "" : "not ", test, profile->name, arguments->caught,
                sums.caught || right ? "" : " was not, but something else was", sums.seeds,
@@ -290,6 +309,8 @@ static bool profile_run(const struct arguments *arguments, const struct sim_prof
     else
         printf("%sok %u - %s: seeds %" PRIu64 " and on\n", right ? "" : "not ", test, profile->name,
                arguments->seed);
+    if (arguments->never != NULL)
+        return !sums.caught;
     return arguments->caught != NULL ? sums.caught : right;
 }
 

@@ -259,6 +259,7 @@ static void request_arrives(void *arg)
 void sim_net_granted(const struct sim_ask *ask, const struct sim_answer *answer)
 {
     struct message *m;
+    bool late;
 
     for (m = messages; m != NULL; m = m->next)
         if (m->waits && memcmp(m->asks[0].token, ask->token, DLOCK_TOKEN_SIZE) == 0) {
@@ -275,8 +276,8 @@ void sim_net_granted(const struct sim_ask *ask, const struct sim_answer *answer)
     m->asks[0] = *ask;
     m->answers[0] = *answer;
     m->answers[0].promotion = sim_failover_promotion();
-    sim_at(sim_now() + (happens(sim_world.profile->late) ? late_ns() : usual_ns()), push_arrives,
-           m);
+    late = happens(sim_world.profile->late) || (sim_failover_is_past() && happens(300000));
+    sim_at(sim_now() + (late ? late_ns() : usual_ns()), push_arrives, m);
 }
 
 void sim_net_released(uint32_t name)
@@ -307,7 +308,8 @@ static struct message *request_new(struct sim_session *session, const struct sim
 
     m->n = n;
     memcpy(m->asks, asks, n * sizeof asks[0]);
-    at_ns = sim_now() + transit_ns(m, happens(sim_world.profile->late));
+    at_ns = sim_now() + transit_ns(m, happens(sim_world.profile->late)) +
+            sim_failover_late_ns(asks[0].seen.node);
     m->lose_answer = happens(sim_world.profile->lose);
     m->late_answer = happens(sim_world.profile->late);
     if (m->lose_answer) {

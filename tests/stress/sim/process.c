@@ -48,8 +48,11 @@ static void handle_open(struct sim_process *process, size_t i)
     }
     options.limit = sim_limit(handle);
     sim_inspect_publish(handle, &options);
-    if (sim_chance(150000))
+    if (sim_chance(sim_fails_over() ? 400000 : 150000))
         options.ttl_ms = sim_between(100, sim_world.choice.ttl_ms);
+    if (sim_fails_over() && sim_chance(500000)) /* waits for a server that stands still */
+        options.op_timeout_ms =
+            (options.ttl_ms != 0 ? options.ttl_ms : sim_world.choice.ttl_ms) * 9 / 10;
     if (dlock_new(process->client, &name, 1, &options, &handle->lock, &err) != DLOCK_OK)
         die(err.message);
 }

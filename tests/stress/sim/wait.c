@@ -57,6 +57,7 @@ void sim_waiter_grant(struct sim_process *process, const unsigned char *token,
             if (w->granted && w->grant.fence >= grant->fence)
                 return;
             w->granted = true;
+            w->granted_by = promotion;
             w->grant = *grant;
             waiter_wake(process, w);
         }

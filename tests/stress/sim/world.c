@@ -79,7 +79,9 @@ static void choose(int kind)
     sim_world.server_ppm = sim_between(-4000, 4000);
     if (sim_fails_over()) {
         choice->kind = choice->kind == SIM_SESSION ? SIM_QUEUE : choice->kind;
-        choice->hold_ms = sim_between(1, choice->ttl_ms);
+        choice->hold_ms = sim_between(1, (sim_chance(500000) ? 1 : 4) * choice->ttl_ms);
+        if (sim_chance(500000))
+            choice->waiter_lease_ms = choice->ttl_ms;
         sim_world.server_ppm = 0; /* the servers' clocks differ by a bounded time */
     }
     for (size_t i = 0; i < SIM_NAMES; i++)

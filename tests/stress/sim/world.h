@@ -8,8 +8,8 @@
  *   store.c     the server: who holds what, and who is next
  *   net.c       requests, answers and grants on their way: late, lost, out of order
  *   backend.c   the plugin in between; wait.c: the slots that wait
- *   failover.c  servers that are promoted, replicas that lag, and the failover guard;
- *               failover_client.c: what the plugin does about it
+ *   failover.c  servers that are promoted, and replicas that lag; failover_guard.c: the failover
+ *               guard in them; failover_client.c: what the plugin does about it
  *   tether.c    sessions of clients with the server, and what keeps them alive
  *   process.c   a process: its clock, its client, its death
  *   task.c      a thread of it that takes and gives back locks
@@ -112,6 +112,7 @@ struct sim_waiter {
     bool enqueued, interrupted, poked, granted;
     bool news;           /* for wait_any */
     uint64_t queued_by;  /* the promotion whose server said QUEUED last */
+    uint64_t granted_by; /* ... and that of the grant */
     bool doubtful;       /* its last request to take the name had no answer */
     uint64_t seen_fence; /* of the last QUEUED answer */
     uint64_t interrupt_fence;
@@ -272,20 +273,28 @@ void sim_failover_begin(void);
 
 /* At the server. */
 void sim_failover_execute_at(int node);
+uint64_t sim_failover_promotion(void);
+/* Another one is the master now. */
+bool sim_failover_is_past(void);
+int64_t sim_failover_ahead_ns(void);
+/* By how much a request to the server is late. */
+int64_t sim_failover_late_ns(int node);
+/* Until when the server stands still; SIM_NEVER: the process does not reach it. */
+int64_t sim_failover_stands_ns(const struct sim_process *process, int node);
+
+/* At the client. What the process takes for the master (-1: it knows none), and the promotion of
+ * that server. */
+int sim_failover_choose(const struct sim_process *process);
+uint64_t sim_failover_id(int node);
+
+/* ---- failover_guard.c ---- */
+
 /* false: the answer says why not. */
 bool sim_failover_admit(const struct sim_ask *ask, struct sim_answer *answer);
 /* The request that is executed may pass names on. */
 bool sim_failover_passes(void);
 uint64_t sim_failover_fence(uint64_t next);
-uint64_t sim_failover_promotion(void);
-int64_t sim_failover_ahead_ns(void);
-/* Until when the server stands still; SIM_NEVER: the process does not reach it. */
-int64_t sim_failover_stands_ns(const struct sim_process *process, int node);
-
-/* At the client. What the process takes for the master (-1: it knows none), the promotion of that
- * server, and how long a look counts. */
-int sim_failover_choose(const struct sim_process *process);
-uint64_t sim_failover_id(int node);
+/* How long a look counts. */
 int64_t sim_failover_lasts_ns(void);
 
 /* ---- failover_client.c ---- */
