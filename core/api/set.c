@@ -86,8 +86,10 @@ static enum dlock_status set_make(struct dlock_client *client, const struct entr
 
         status =
             dl_handle_new(client, entry->name, entry->len, options, &set->members[set->count], err);
-        if (status == DLOCK_OK)
-            set->order[entry->index] = (unsigned char)set->count++;
+        if (status != DLOCK_OK)
+            break;
+        set->members[set->count]->in_set = true;
+        set->order[entry->index] = (unsigned char)set->count++;
     }
     if (status == DLOCK_OK) {
         *out = set;

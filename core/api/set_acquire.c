@@ -81,8 +81,9 @@ static enum dlock_status member_acquire(struct dlock_set *set, struct dlock *mem
 }
 
 /* C3, for all members: they were granted one after the other. A lease that a queue granted is
- * shorter than the ttl, until it is renewed. */
-static bool all_valid(struct dlock_set *set)
+ * shorter than the ttl, until it is renewed. From now on a release keeps the names as the options
+ * say: nothing ran under them before (C18). */
+static bool all_begin(struct dlock_set *set)
 {
     int64_t now_ns = dl_client_now(set->client);
     bool valid = true;
@@ -96,6 +97,8 @@ static bool all_valid(struct dlock_set *set)
             least_ns = 0;
         valid &= dl_lease_left_ns(&member->lease, now_ns) > least_ns;
     }
+    for (size_t i = 0; valid && i < set->count; i++)
+        set->members[i]->keep_ms = set->members[i]->options->keep_ms;
     (void)pthread_mutex_unlock(&set->client->mutex);
     return valid;
 }
@@ -104,6 +107,8 @@ static bool is_failing(enum dlock_status status)
 {
     return status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
 }
+
+#define STAYS_TAKEN 4
 
 /* The greater, the more it says of the unlock of all. */
 static int unlock_rank(enum dlock_status status)
@@ -120,24 +125,47 @@ static int unlock_rank(enum dlock_status status)
     }
 }
 
-enum dlock_status dl_set_acquire_undo(struct dlock_set *set, size_t count, struct dlock_error *err)
+/* Whether the store may still have the name of a member whose unlock ended so. The unlocks of
+ * dlock_client_close are CLOSED, or NOT_HELD, here. */
+static bool may_stay_taken_locked(const struct dlock *member, enum dlock_status status)
+{
+    switch (status) {
+    case DLOCK_OK:
+    case DLOCK_LOST:
+        return false;
+    case DLOCK_NOT_HELD:
+    case DLOCK_CLOSED:
+        return member->repeatable || member->given_up;
+    default:
+        return true;
+    }
+}
+
+/* undoes: UNKNOWN if the store may still have one of the names, else what set_acquire.h says. */
+static enum dlock_status unlock_all(struct dlock_set *set, size_t count, bool undoes,
+                                    struct dlock_error *err)
 {
     struct dlock_client *client = set->client;
     enum dlock_status worst = DLOCK_NOT_HELD;
     int64_t until_ns = DL_NEVER;
+    int worst_rank = 0;
 
     while (count-- > 0) {
         struct dlock_error of_one = DLOCK_ERROR_INIT;
         enum dlock_status status;
+        int rank;
 
         (void)pthread_mutex_lock(&client->mutex);
         status = dl_unlock_whole_locked(set->members[count], until_ns, &of_one);
+        rank = undoes && may_stay_taken_locked(set->members[count], status) ? STAYS_TAKEN
+                                                                            : unlock_rank(status);
         (void)pthread_mutex_unlock(&client->mutex);
         if (is_failing(status))
             until_ns = 0;
-        if (unlock_rank(status) <= unlock_rank(worst))
+        if (rank <= worst_rank)
             continue;
-        worst = status;
+        worst_rank = rank;
+        worst = rank == STAYS_TAKEN ? DLOCK_UNKNOWN : status;
         of_one.status = status;
         if (status != DLOCK_OK && status != DLOCK_CLOSED)
             member_name_say(set->members[count], &of_one);
@@ -146,40 +174,9 @@ enum dlock_status dl_set_acquire_undo(struct dlock_set *set, size_t count, struc
     return worst;
 }
 
-/* Nothing ran under the names: they are free for others at once (C18). */
-static void keep_nothing(struct dlock_set *set, size_t count)
+enum dlock_status dl_set_acquire_undo(struct dlock_set *set, size_t count, struct dlock_error *err)
 {
-    (void)pthread_mutex_lock(&set->client->mutex);
-    while (count-- > 0)
-        set->members[count]->keep_ms = 0;
-    (void)pthread_mutex_unlock(&set->client->mutex);
-}
-
-/* dlock_client_close unlocked the members, whose calls are CLOSED from then on. */
-static bool close_has_failed(struct dlock_set *set, size_t count)
-{
-    bool failed = false;
-
-    (void)pthread_mutex_lock(&set->client->mutex);
-    while (count-- > 0)
-        failed |= set->members[count]->repeatable;
-    (void)pthread_mutex_unlock(&set->client->mutex);
-    return failed;
-}
-
-/* Whether the store may still have one of the names. status: of their unlocks. */
-static bool may_stay_taken(struct dlock_set *set, size_t count, enum dlock_status status)
-{
-    switch (status) {
-    case DLOCK_OK:
-    case DLOCK_NOT_HELD:
-    case DLOCK_LOST:
-        return false;
-    case DLOCK_CLOSED:
-        return close_has_failed(set, count);
-    default:
-        return true;
-    }
+    return unlock_all(set, count, false, err);
 }
 
 /* Gives back what was acquired. The store may keep a name for one ttl more: then the call says so.
@@ -189,8 +186,7 @@ static enum dlock_status give_back(struct dlock_set *set, size_t count, enum dlo
 {
     struct dlock_error of_unlock = DLOCK_ERROR_INIT, cause = *err;
 
-    keep_nothing(set, count);
-    if (count == 0 || !may_stay_taken(set, count, dl_set_acquire_undo(set, count, &of_unlock)))
+    if (unlock_all(set, count, true, &of_unlock) != DLOCK_UNKNOWN)
         return status;
     return dl_error(err, DLOCK_UNKNOWN,
                     "not acquired (%s: %.90s), and a name may stay taken for one ttl: %.90s",
@@ -227,7 +223,7 @@ enum dlock_status dl_set_acquire_all(struct dlock_set *set, enum dlock_mode mode
 
     for (;;) {
         status = round_make(set, mode, timeout_ms, until_ns, &count, err);
-        if (status == DLOCK_OK && all_valid(set))
+        if (status == DLOCK_OK && all_begin(set))
             return DLOCK_OK;
         if (status != DLOCK_OK)
             return give_back(set, count, status, err);

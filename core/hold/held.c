@@ -114,7 +114,7 @@ void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
     lock->since_ns = now_ns;
     lock->in_hold = true;
     dl_stats_count_locked(&lock->name->stats->held);
-    lock->keep_ms = lock->options->keep_ms;
+    lock->keep_ms = lock->in_set ? 0 : lock->options->keep_ms;
     atomic_store(&lock->fence, grant->fence);
     atomic_store(&lock->permit, grant->permit);
     lock->renewal.hold_until_ns = lock->options->max_hold_ms == 0

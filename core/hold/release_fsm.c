@@ -17,7 +17,7 @@ static void done(struct dl_release_fsm *release, enum dlock_status status)
     release->result = status;
 }
 
-/* Ends without an answer to any of the unlocks. */
+/* Ends without knowing of all unlocks whether they were executed. */
 static void give_up(struct dl_release_fsm *release, enum dlock_status status)
 {
     done(release, release->uncertain ? DLOCK_UNKNOWN : status);
@@ -35,10 +35,14 @@ void dl_release_fsm_answered(struct dl_release_fsm *release, int64_t now_ns,
         done(release, DLOCK_OK);
         return;
     }
+    if (status == DLOCK_OK) {
+        done(release, status);
+        return;
+    }
     if (status == DLOCK_UNKNOWN) {
         release->uncertain = true;
     } else if (status != DLOCK_UNAVAILABLE && status != DLOCK_NO_QUORUM) {
-        done(release, status);
+        give_up(release, status);
         return;
     }
     release->gone_is_ok |= release->tethered;

@@ -226,6 +226,7 @@ void dl_unlock_give_up_locked(struct dlock *lock)
 
     lock->phase = DL_PHASE_RELEASING;
     lock->repeatable = false;
+    lock->given_up = true;
     (void)pthread_mutex_unlock(&client->mutex);
     dl_claim_forget(client, lock->claim);
     (void)pthread_mutex_lock(&client->mutex);
@@ -248,6 +249,11 @@ void dl_unlock_rest(struct dl_unlock *unlock)
     dl_unlock_released(unlock);
 }
 
+static bool may_be_executed(enum dlock_status status)
+{
+    return status == DLOCK_UNKNOWN || status == DLOCK_PROTOCOL || status == DLOCK_INTERNAL;
+}
+
 enum dlock_status dl_unlock_end_locked(struct dl_unlock *unlock)
 {
     struct dlock *lock = unlock->lock;
@@ -255,7 +261,7 @@ enum dlock_status dl_unlock_end_locked(struct dl_unlock *unlock)
 
     if (unlock->ending == DL_UNLOCK_NOTHING)
         return status;
-    lock->may_be_kept |= status == DLOCK_UNKNOWN;
+    lock->may_be_kept |= may_be_executed(status);
     lock->repeatable = is_repeatable(lock, status);
     ended_count_locked(lock, unlock->ending, unlock->again, status);
     dl_held_uncount_locked(lock);

@@ -166,6 +166,27 @@ Test(set, C18_C4_unknown_whatever_the_reason_if_a_name_was_not_given_back)
     }
 }
 
+/* b is lost while the set waits for c; a cannot be given back. */
+Test(set, C18_C4_unknown_where_one_was_lost_and_another_was_not_given_back)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    struct dlock *held = dlt_rival_hold(rival, "c", DLOCK_EXCLUSIVE);
+    struct work work = {.timeout_ms = 400};
+
+    set_make(names, 3, DLOCK_DEFAULT);
+    work_start(&work);
+    dlt_engine_run(&engine, 50);
+    cr_assert_eq(dlock_client_break(rival, "b", 1, NULL, NULL), DLOCK_OK);
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE,
+              (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 100000});
+    (void)work_finish(&work, 5000);
+    memory_hooks_heal(engine.store, MEMORY_UNLOCK);
+    cr_assert_eq(work.status, DLOCK_UNKNOWN, "%s: %s", dlock_status_name((int)work.status),
+                 work.err.message);
+    cr_assert_not_null(strstr(work.err.message, "a: "), "%s", work.err.message);
+    dlock_free(held);
+}
+
 /* A set of a and b waits for b, which the rival has, and the client is shut down or closed. */
 static void closed_ends(bool closes, enum dlock_status of_undo, enum dlock_status wanted)
 {

@@ -93,6 +93,21 @@ Test(release, gone_is_lost_where_nothing_was_executed)
     ended(DLOCK_LOST);
 }
 
+/* A refusal of the repetition says nothing of the unlock before it. */
+Test(release, C4_a_refusal_after_an_unknown_outcome_is_unknown)
+{
+    static const enum dlock_status refusals[] = {DLOCK_AUTH, DLOCK_CONFIG, DLOCK_PROTOCOL,
+                                                 DLOCK_NOMEM};
+
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        start(false, false);
+        answered(100, DLOCK_UNKNOWN);
+        sent_again(110);
+        answered(111, refusals[i]);
+        ended(DLOCK_UNKNOWN);
+    }
+}
+
 Test(release, C4_what_was_unknown_once_stays_unknown)
 {
     start(false, false);
