@@ -37,7 +37,8 @@ static void unlock(const struct release *release, struct unlocking *unlocking)
     unlocking->err = (struct dlock_error)DLOCK_ERROR_INIT;
     unlocking->status = held_unlock(release->held, &unlocking->err);
     unlocking->err.status = unlocking->status;
-    unlocking->doubt |= unlocking->status == DLOCK_UNKNOWN;
+    unlocking->doubt |= unlocking->status == DLOCK_UNKNOWN || unlocking->status == DLOCK_PROTOCOL ||
+                        unlocking->status == DLOCK_INTERNAL;
 }
 
 /* False: a signal has ended it. */

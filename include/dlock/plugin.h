@@ -258,11 +258,10 @@ struct dlock_backend_ops {
      * [REN-4] UNAVAILABLE: not sent. UNKNOWN: sent, no answer.
      * [REN-5] Two deadlines apply. `req->deadline_ns` of an element is when that lease stops being
      *         valid: a plugin that repairs the lease on a minority of servers does so before. It
-     *         limits nothing else, and may be over already: dlock_adopt does not know how long
-     *         the lease is valid. The argument deadline_ns limits the whole call.
+     *         limits nothing else, and may be over already: dlock_adopt does not know it. The
+     *         argument deadline_ns limits the whole call.
      * [REN-6] DLOCK_REQ_ADOPT: the token may have been unlocked. A store that may have forgotten
-     *         that (a restart, a failover) is UNAVAILABLE until no later holder can be left, with
-     *         a text that says until when. Other stores answer as without the flag.
+     *         that is UNAVAILABLE until no later holder can be left, and says until when.
      */
     enum dlock_status (*renew)(void *self, struct dlock_lease_op *const *ops, size_t n,
                                int64_t deadline_ns, struct dlock_error *err);

@@ -91,6 +91,12 @@ static enum dlock_status guard_fail(const struct redlock_round *round, unsigned 
                                config->count, (double)config->restart_guard_ms / 1000, rest);
 }
 
+/* A majority took the lock, and it is taken back. */
+static bool is_without_fence(const struct redlock_take *taking)
+{
+    return taking->won && taking->verdict == QUORUM_SHORT;
+}
+
 static enum dlock_status take_failed(const struct redlock_take *taking)
 {
     const struct redlock_round *round = &taking->round;
@@ -99,8 +105,12 @@ static enum dlock_status take_failed(const struct redlock_take *taking)
     struct dlock_error *err = taking->err;
     enum dlock_status status = DLOCK_BUSY;
 
-    if (taking->won && taking->verdict == QUORUM_SHORT)
+    if (is_without_fence(taking) && redlock_undo_is_settled(taking))
         return redlock_raise_fail(taking, err);
+    if (is_without_fence(taking))
+        return redlock_config_fail(err, config, DLOCK_UNKNOWN,
+                                   "no number fits as its fencing token, and it is not certain "
+                                   "that the nodes took the lock back");
     if (round->no_memory)
         return redlock_config_fail(err, config, DLOCK_NOMEM, "no memory for a command");
     if (taking->verdict == QUORUM_UNSURE && redlock_undo_is_settled(taking)) {
@@ -169,7 +179,7 @@ static void others_undo(struct redlock_take *const *takes, size_t n)
         if (takes[i]->verdict == QUORUM_WON)
             continue;
         redlock_undo_send(takes[i]);
-        if (takes[i]->verdict == QUORUM_UNSURE)
+        if (takes[i]->verdict == QUORUM_UNSURE || is_without_fence(takes[i]))
             unsure[count++] = takes[i];
     }
     redlock_session_uncork(session);

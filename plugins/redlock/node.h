@@ -35,8 +35,12 @@ struct redlock_sent_request {
 
 /* A node with so many requests without an answer is not asked for new locks. */
 #define REDLOCK_NODE_SENT_FEW 32
+/* ... and more than the requests and undoings of the last exchange, which a node that is a little
+ * slower than a majority may still owe. */
+#define REDLOCK_NODE_SENT_BATCH 2
 /* Room for them, and for a request, its undoing and a queue entry of each name of a batch. */
-#define REDLOCK_NODE_SENT_MAX (REDLOCK_NODE_SENT_FEW + 3 * REDLOCK_BATCH_MOST)
+#define REDLOCK_NODE_SENT_MAX \
+    (REDLOCK_NODE_SENT_FEW + (REDLOCK_NODE_SENT_BATCH + 3) * REDLOCK_BATCH_MOST)
 
 struct redlock_node;
 

@@ -241,10 +241,12 @@ static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dl
 {
     struct redlock_session *session = renewing->session;
     int64_t least_ms = INT64_MAX;
+    bool adopts = false; /* [REN-6] */
 
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_request *req = renewing->ops[i]->req;
 
+        adopts |= (req->flags & DLOCK_REQ_ADOPT) != 0;
         redlock_attempt_begin(session->client, req->attempt, req->token); /* it was adopted */
         if (ttl_of(renewing, req) < least_ms)
             least_ms = ttl_of(renewing, req);
@@ -256,6 +258,7 @@ static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dl
         .node_timeout_ns = redlock_config_timeout_ns(session->config, least_ms),
         .deadline_ns = deadline_ns,
         .all = true,
+        .new_lock = adopts,
         .judge = renew_judge,
         .read = renew_read,
         .data = renewing,

@@ -399,12 +399,17 @@ static bool all_judge(const struct redlock_session *session, int64_t *until_ns, 
     return over;
 }
 
-/* The requests of these rounds do not count. */
+/* The requests of these rounds do not count, nor those of a batch before. */
 static void backlog_note(struct redlock_session *session)
 {
+    size_t few = REDLOCK_NODE_SENT_FEW;
+
+    if (session->rounds_before > 1)
+        few += REDLOCK_NODE_SENT_BATCH * session->rounds_before;
+    session->rounds_before = session->round_count;
     session->backlog_mask = 0;
     for (unsigned i = 0; i < session->config->count; i++)
-        if (session->nodes[i].count >= REDLOCK_NODE_SENT_FEW)
+        if (session->nodes[i].count >= few)
             session->backlog_mask |= 1u << i;
 }
 

@@ -47,7 +47,7 @@ struct redlock_round {
     int64_t node_timeout_ns;
     int64_t deadline_ns;
     bool strict; /* a node has node_timeout_ns, and is left out while an older answer is overdue */
-    bool new_lock; /* nodes in their guard time are left out [restart_guard] */
+    bool new_lock; /* or an adoption: nodes in their guard time are left out [restart_guard] */
     bool over;     /* nothing more is sent; late answers are taken */
     bool all;      /* a verdict does not end it before node_timeout_ns while answers are missing */
     unsigned only; /* bits: these nodes alone; 0: all */

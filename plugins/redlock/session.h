@@ -25,6 +25,7 @@ struct redlock_session {
     redlock_deliver_fn *deliver;         /* takes the answers of the nodes */
     struct redlock_round *const *rounds; /* in progress; for deliver */
     size_t round_count;
+    size_t rounds_before;  /* of the exchange before */
     unsigned backlog_mask; /* bits: nodes that owed many answers when the rounds began */
     struct spin spin;
     bool polled;            /* ready_mask is fresh */

@@ -19,10 +19,10 @@ says() {
 run() {
     "$with_server" redis --count 3 -- "$program" --uri "redis=redis://127.0.0.1:{port}?restart_guard=0" \
         --uri "nodes=redlock://127.0.0.1:{port},127.0.0.1:{port2},127.0.0.1:{port3}?restart_guard=0" \
-        --uri "mysql=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks" \
-        --uri "session=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks?strategy=session&table_prefix=s_" \
-        --uri "pg=postgresql://u:secret@127.0.0.1:$DLT_POSTGRES_PORT/locks" \
-        --uri "pgs=postgresql://u:secret@127.0.0.1:$DLT_POSTGRES_PORT/locks?strategy=session&table_prefix=s_" \
+        --uri "mysql=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks?connect_timeout=30s" \
+        --uri "session=mysql://u:secret@127.0.0.1:$DLT_MARIA_PORT/locks?strategy=session&table_prefix=s_&connect_timeout=30s" \
+        --uri "pg=postgresql://u:secret@127.0.0.1:$DLT_POSTGRES_PORT/locks?connect_timeout=30s" \
+        --uri "pgs=postgresql://u:secret@127.0.0.1:$DLT_POSTGRES_PORT/locks?strategy=session&table_prefix=s_&connect_timeout=30s" \
         --uri "etcd=etcd://127.0.0.1:$DLT_ETCD_PORT" --uri "zookeeper=zk://127.0.0.1:$DLT_ZK_PORTS" \
         --limits --async --rounds 1 --duration 200ms --threads 4 --processes 3 --leases 40 --json "$json" \
         --workload alone --workload names --workload processes --workload handoff --workload open \

@@ -125,13 +125,14 @@ Test(redlock_replies, C6_the_answer_to_SET_has_no_number)
     cr_expect_eq(try(DLOCK_EXCLUSIVE), DLOCK_UNKNOWN, "%s", session.err.message);
 }
 
-/* The clocks agree, and numbers were given that they pass only after the ttl. */
-Test(redlock_replies, C6_numbers_beyond_the_ttl_are_UNAVAILABLE)
+/* The clocks agree, and numbers were given that they pass only after the ttl. What the nodes say of
+ * the undoing makes no sense. */
+Test(redlock_replies, C6_TRY_4_numbers_beyond_the_ttl_that_are_not_taken_back_are_UNKNOWN)
 {
     fences = true;
     play(GRANT("1700000061000000", "1700000000000000"));
-    cr_expect_eq(try(DLOCK_EXCLUSIVE), DLOCK_UNAVAILABLE, "%s", session.err.message);
-    cr_expect_neq(strstr(session.err.message, "no fencing token"), NULL, "%s", session.err.message);
+    cr_expect_eq(try(DLOCK_EXCLUSIVE), DLOCK_UNKNOWN, "%s", session.err.message);
+    cr_expect_neq(strstr(session.err.message, "fencing token"), NULL, "%s", session.err.message);
 }
 
 Test(redlock_replies, C9_the_answer_to_SET_is_none_of_a_script)
