@@ -2,10 +2,9 @@
 /*
  * Waiting for a row. Only the head of the queue polls it, in short intervals, and has the name
  * reserved: a caller that comes when the name is free does not take it before the waiters. The
- * waiters behind it take nothing, reserved or not (lease.c). The queue entry belongs to the attempt
- * and outlives this call. Without a connection for the queue the waiter polls the row alone: an
- * UNAVAILABLE would end the connections of the client (FAI-1), at a server that has no room for
- * more.
+ * queue entry belongs to the attempt and outlives this call. Without a connection for the queue the
+ * waiter polls the row alone: an UNAVAILABLE would end the connections of the client (FAI-1), at a
+ * server that has no room for more.
  */
 #include "watch.h"
 
@@ -24,14 +23,6 @@
 #define ALONE_MOST_NS  (250 * DL_NS_PER_MS)
 #define LOGIN_NS       (100 * DL_NS_PER_MS)
 
-/* Nobody has to take back a reservation that ends with the wait. */
-static int64_t reserve_us(const struct my_connection *conn, const struct dlock_request *req)
-{
-    const int64_t left_ns = req->deadline_ns - my_connection_now(conn);
-
-    return (left_ns < RESERVE_NS ? left_ns : RESERVE_NS) / DL_NS_PER_US;
-}
-
 /* One statement of the head, whose deadline may be later than that of the wait. */
 static enum dlock_status step(struct my_connection *conn, const struct dlock_request *req,
                               enum my_statement which, struct dlock_error *err)
@@ -41,7 +32,7 @@ static enum dlock_status step(struct my_connection *conn, const struct dlock_req
 
     conn->deadline_ns = my_connection_exchange_until(conn, req->deadline_ns, INT64_MAX / 2);
     conn->stop = NULL;
-    conn->input.number = reserve_us(conn, req);
+    conn->input.number = RESERVE_NS / 1000;
     status = my_execute(conn, which, err);
     conn->stop = stop;
     conn->deadline_ns = req->deadline_ns;
@@ -81,24 +72,6 @@ static int64_t pause_of(const struct my_connection *conn, const struct my_queue 
     return ns < POLL_MOST_NS ? ns : POLL_MOST_NS;
 }
 
-/* When it is due. Where another transaction has the row, it is due again with the next poll. */
-static enum dlock_status reserve(struct my_connection *conn, const struct dlock_request *req,
-                                 int64_t *reserved_ns, struct dlock_error *err)
-{
-    struct dlock_error why = DLOCK_ERROR_INIT;
-    const int64_t now_ns = my_connection_now(conn);
-    enum dlock_status status = DLOCK_OK;
-
-    if (now_ns - *reserved_ns <= RESERVE_NS / 3)
-        return DLOCK_OK;
-    status = step(conn, req, MY_RESERVE, &why);
-    if (status == DLOCK_OK)
-        *reserved_ns = now_ns;
-    if (status == DLOCK_OK || my_errmap_contended(status, &why) == DLOCK_BUSY)
-        return DLOCK_OK;
-    return dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);
-}
-
 static enum dlock_status head_poll(struct my_session *session, const struct dlock_request *req,
                                    struct my_queue *queue, struct dlock_error *err)
 {
@@ -107,15 +80,18 @@ static enum dlock_status head_poll(struct my_session *session, const struct dloc
     enum dlock_status status = DLOCK_OK;
 
     while (status == DLOCK_OK) {
-        status = my_queue_ping(queue, err);
-        if (status == DLOCK_OK) /* before the poll, or newcomers get the name */
-            status = reserve(conn, req, &reserved_ns, err);
+        if (my_connection_now(conn) - reserved_ns > RESERVE_NS / 3) {
+            reserved_ns = my_connection_now(conn);
+            status = step(conn, req, MY_RESERVE, err); /* first, or newcomers get the name */
+        }
         if (status == DLOCK_OK)
             status = poll_once(conn, req, err);
         if (status == DLOCK_OK)
             status = my_async_sleep(conn, pause_of(conn, queue));
+        if (status == DLOCK_OK)
+            status = my_queue_ping(queue, req->deadline_ns, err);
     }
-    if (status == DLOCK_CANCELED)
+    if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
         (void)step(conn, req, MY_UNRESERVE, err);
     return status;
 }

@@ -307,7 +307,7 @@ mutant 46 "a name that a batch took is called certainly not taken" "$mysql" \
 
 mutant 42 "a batch takes what is reserved for a waiter" "$mysql" \
     "test_mysql_batch --filter 'row/BAT_1_a_name_that_is_reserved'" \
-    plugins/mysql/statements.c '" WHERE name IN (@b) AND " OVER " AND " UNREAD " AND " NOT_RESERVED' \
+    plugins/mysql/statements.c '" WHERE name IN (@b) AND " OVER " AND " UNREAD " AND next_us <= " MY_NOW' \
     '" WHERE name IN (@b) AND " OVER " AND " UNREAD'
 
 numbers="dlock_plugin_redlock test_redlock_numbers"
