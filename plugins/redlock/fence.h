@@ -11,8 +11,8 @@
  * A claim counts only if its numbers lie before clock + ttl of each node of that majority. So the
  * clock of a node that forgot all has passed them when it votes again after its guard time. Any two
  * majorities have a node in common: a later claim has a greater number, whatever the clocks of
- * different nodes are, and also if a clock is set back by less than a day, unless its node forgets
- * as well. models/redlock_fence.pml checks this.
+ * different nodes are, and also if a clock is set back by less than a day in all, unless its node
+ * forgets as well. models/redlock_fence.pml checks this.
  */
 #ifndef REDLOCK_FENCE_H
 #define REDLOCK_FENCE_H

@@ -13,7 +13,7 @@
 static struct dlt_engine engine;
 static struct dlock_client *rival;
 static struct dlock_set *set;
-static int64_t ttl_ms = TTL_MS;
+static int64_t ttl_ms = TTL_MS, keep_ms;
 
 static void set_up(void)
 {
@@ -32,8 +32,11 @@ TestSuite(set, .init = set_up, .fini = tear_down);
 
 static void set_make(const char *const *names, size_t count, enum dlock_tri renew)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = ttl_ms, .op_timeout_ms = 250, .renew = renew};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .ttl_ms = ttl_ms,
+                                    .op_timeout_ms = 250,
+                                    .renew = renew,
+                                    .keep_ms = keep_ms};
 
     cr_assert_eq(dlock_set_new(engine.client, names, NULL, count, &options, &set, NULL), DLOCK_OK);
 }
@@ -224,6 +227,33 @@ Test(set, C18_C4_unknown_if_a_shutdown_left_a_name_taken)
 Test(set, C18_C4_unknown_if_the_close_of_the_client_left_a_name_taken)
 {
     closed_ends(true, DLOCK_UNAVAILABLE, DLOCK_UNKNOWN);
+}
+
+/* The close repeats nothing: it gives a member up. */
+Test(set, C18_C22_unknown_if_the_close_of_the_client_left_a_name_taken_that_a_release_keeps)
+{
+    keep_ms = 60000;
+    closed_ends(true, DLOCK_UNAVAILABLE, DLOCK_UNKNOWN);
+}
+
+Test(set, C18_C22_a_set_that_was_never_whole_keeps_nothing_when_the_client_closes)
+{
+    keep_ms = 60000;
+    closed_ends(true, DLOCK_OK, DLOCK_CLOSED);
+}
+
+Test(set, C18_C22_a_set_that_is_whole_keeps_its_names)
+{
+    static const char *const names[] = {"a", "b"};
+    struct dlock *other = NULL;
+
+    keep_ms = 60000;
+    set_make(names, 2, DLOCK_DEFAULT);
+    cr_assert_eq(dlock_set_acquire(set, DLOCK_EXCLUSIVE, DLOCK_TRY, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_set_unlock(set, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_new(rival, "a", 1, NULL, &other, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_trylock(other, NULL), DLOCK_BUSY);
+    dlock_free(other);
 }
 
 Test(set, C18_closed_if_all_names_were_given_back)
