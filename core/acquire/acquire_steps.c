@@ -39,7 +39,7 @@ enum dlock_status dl_acquire_steps_begin_locked(struct dl_acquire *a, enum dlock
     if (lock->canceled)
         a->waiting.cancel = DLOCK_CANCELED;
     lock->canceled = false;
-    lock->repeatable = lock->given_up = false;
+    lock->repeatable = false;
     a->begun_ns = a->now_ns;
     dl_stats_count_locked(&lock->name->stats->waiting);
     DL_PROBE(acquire_start, lock, mode, 0);

@@ -135,7 +135,7 @@ static bool may_stay_taken_locked(const struct dlock *member, enum dlock_status 
         return false;
     case DLOCK_NOT_HELD:
     case DLOCK_CLOSED:
-        return member->repeatable || member->given_up;
+        return member->repeatable;
     default:
         return true;
     }

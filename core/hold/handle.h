@@ -72,7 +72,6 @@ struct dlock {
     bool canceled : 1;          /* by dlock_cancel while no call acquired: the next one ends */
     bool repeatable : 1;        /* an unlock ended without an answer; it may be repeated */
     bool may_be_kept : 1;       /* one of these may have been executed, and have kept the name */
-    bool given_up : 1;          /* nobody repeats it: the store may still have the name */
     bool reported : 1;          /* the loss of the present acquisition has been reported */
     bool downgrading : 1;       /* the store may not know yet that the claim is shared */
     bool in_hold : 1;           /* its class counts the handle as held */

@@ -226,7 +226,6 @@ void dl_unlock_give_up_locked(struct dlock *lock)
 
     lock->phase = DL_PHASE_RELEASING;
     lock->repeatable = false;
-    lock->given_up = true;
     (void)pthread_mutex_unlock(&client->mutex);
     dl_claim_forget(client, lock->claim);
     (void)pthread_mutex_lock(&client->mutex);
