@@ -110,8 +110,10 @@ dlt_add_sim_defect(loss_is_told_again lossy any 100 LOST_TWICE core/hold/held.c
   "    if (lock->reported)
         return;" "")
 dlt_add_sim_defect(gone_is_lost_after_unknown lossy any 100 TAKEN core/hold/release_fsm.c
-  "status == DLOCK_LOST && (release->gone_is_ok || release->uncertain)"
-  "status == DLOCK_LOST && release->gone_is_ok")
+  "    if (status == DLOCK_LOST && (release->gone_is_ok || release->uncertain)) {
+        done(release, DLOCK_OK);"
+  "    if (status == DLOCK_LOST) {
+        done(release, release->gone_is_ok ? DLOCK_OK : DLOCK_LOST);")
 dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 FENCE core/acquire/acquire_steps.c
   "claim->fence + claim->handoffs" "claim->fence")
 dlt_add_sim_defect(batch_answers_are_mixed_up calm any 100 OVERLAP core/acquire/try_batch.c
