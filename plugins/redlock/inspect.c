@@ -319,6 +319,7 @@ static void request_make(struct inspecting *inspecting, const struct redlock_con
         redlock_request_name(&inspecting->request, &inspecting->keys[i]);
     }
     resp_command_text(&inspecting->request.command, HOLDERS_TEXT);
+    resp_command_text(&inspecting->request.command, config->fences ? "1" : "0");
 }
 
 enum dlock_status redlock_inspect_names(struct redlock_inspection *inspection)

@@ -21,6 +21,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
 
 local NUMBERS = 32 -- that belong to a lease
+local NUMBER_MOST = 9007199254740992 -- a script counts exactly up to here, and no further
 local COUNTER_TTL = 86400000 -- ms by which a number is kept: by less than this a clock may be set back
 local RESERVED = 200 -- ms for which a free name is reserved for the first waiter
 
@@ -51,8 +52,10 @@ local function owner_of(value)
     return token or value, tonumber(round or 0)
 end
 
+-- 0: another program's value has none, or one that no script counts.
 local function number_of(value)
-    return tonumber(string.match(value, '^%x+ %d+ (%d+) ') or 0)
+    local number = tonumber(string.match(value, '^%x+ %d+ (%d+) ') or 0)
+    return number < NUMBER_MOST and number or 0
 end
 
 local function lock_known(name, value)
@@ -86,9 +89,14 @@ local function mark(name, lasts)
     end
 end
 
--- The greatest number of a lease here, as far as it is known.
+-- The greatest number of a lease here, as far as it is known. A value that is no number, or leaves no room for the
+-- next one, is a foreign key: ZCARD ends the script with WRONGTYPE.
 local function number_last(name)
-    return tonumber(redis.call('GET', name.counter) or 0)
+    local kept = redis.call('GET', name.counter) or '0'
+    if not string.match(kept, '^%d+$') or kept + NUMBERS >= NUMBER_MOST then
+        redis.call('ZCARD', name.counter)
+    end
+    return tonumber(kept)
 end
 
 -- The number of a new lease, as near to the wanted one as it may be: above the numbers of all leases before, and
