@@ -88,6 +88,7 @@ static void ret_lock(struct checker *checker, struct attempt *attempt, const str
     attempt->since_ns = r->clock_ns;
     attempt->renew_ns = r->clock_ns;
     attempt->permit = r->permit;
+    dlt_keep_acquired(checker, attempt, r);
     dlt_claim_open(attempt, r->mode, r->clock_ns);
     if (r->until_ns + checker->options->slack_ns <= r->clock_ns &&
         !dlt_checker_stood(checker, attempt, attempt->inv_ns))
@@ -156,6 +157,7 @@ static void inv_unlock(struct checker *checker, struct attempt *attempt, const s
         untold_check(checker, attempt, r->clock_ns);
     dlt_claim_close(checker, attempt, r->clock_ns);
     dlt_turn_moved(checker, attempt, r->clock_ns);
+    dlt_keep_begin(checker, attempt, r);
     attempt->inv_ns = r->clock_ns;
     attempt->deadline_ns = r->until_ns;
 }
@@ -166,6 +168,7 @@ static void ret_unlock(struct checker *checker, struct attempt *attempt, const s
 
     unknown_count(checker, attempt, attempt->inv_ns, r);
     deadline_check(checker, attempt, r);
+    dlt_keep_answered(checker, attempt, r);
     if (r->status == DLOCK_LOST)
         taken_check(checker, attempt, r);
     else if (attempt->told && !attempt->unlocking)

@@ -23,6 +23,7 @@
     X(RECORDS, "the history makes no sense")                                     \
     X(OVERLAP, "two claims that exclude each other (C1)")                        \
     X(PERMIT, "a permit that another claim has, or beyond the limit (C21)")      \
+    X(KEEP, "granted while it was kept (C22)")                                   \
     X(DATA, "a holder was shown with the data of another one (C24)")             \
     X(FENCE, "a fence that is not above all earlier ones (C6)")                  \
     X(WRITE, "a write was accepted after one with a greater fence (C6)")         \
@@ -64,7 +65,7 @@ struct dlt_check_options {
     bool explained;   /* UNEXPLAINED: every fault is in the history */
     bool complete;    /* NO_RETURN: the run ended by itself */
     bool told;        /* LOST_UNTOLD: LOST is in the history whenever the application was told */
-    bool kept;        /* TAKEN, DATA: nobody broke a lock, no store forgot one */
+    bool kept;        /* TAKEN, KEEP, DATA: nobody broke a lock, no store forgot one */
     unsigned handoff; /* OVERTAKEN: a place in the store may be overtaken so often in a row, by
                          hand-offs within the process that holds */
     bool local_fifo;  /* OVERTAKEN: also within a process, where the order of INV_LOCK is exact */
@@ -76,6 +77,7 @@ struct dlt_check_figures {
     uint64_t locks, acquired, unknown, lost; /* calls of lock; their OK; answers UNKNOWN; losses */
     uint64_t renewals, unlocks;              /* calls */
     uint64_t accepted, rejected;             /* writes */
+    uint64_t keeps;           /* releases that certainly kept the name, or the permit */
     uint64_t seen, seen_data; /* holders that were shown, whose data are known; with data */
     uint64_t faults;
     int64_t smallest_gap_ns; /* between claims that exclude each other; INT64_MAX: none */

@@ -34,6 +34,9 @@ struct attempt {
     uint64_t fence;
     uint32_t limit, permit; /* of a semaphore; a lock: 0 or 1, and 0 */
     uint64_t data;
+    int64_t began_ns, keep_ms;    /* of a release that keeps; 0: it does not */
+    int64_t keeps_until_ns;       /* 0: it is not known that it was kept; keeps.c */
+    bool perhaps_kept;            /* an unlock of it was UNKNOWN */
     const struct attempt *passed; /* by whom, of a semaphore; turns.c */
     struct attempt *prev, *next;
 };
@@ -92,6 +95,17 @@ bool dlt_checker_stood(struct checker *checker, const struct attempt *attempt, i
 void dlt_claim_open(struct attempt *attempt, uint8_t mode, int64_t now_ns);
 void dlt_claim_close(struct checker *checker, struct attempt *attempt, int64_t now_ns);
 void dlt_claims_sweep(struct checker *checker);
+
+/* keeps.c: when the acquisition began; what its release keeps; a part of a claim of an attempt that
+ * was kept (NULL: none), and one after it. */
+void dlt_keep_acquired(struct checker *checker, struct attempt *attempt,
+                       const struct dlt_record *record);
+void dlt_keep_begin(struct checker *checker, struct attempt *attempt,
+                    const struct dlt_record *record);
+void dlt_keep_answered(struct checker *checker, struct attempt *attempt,
+                       const struct dlt_record *record);
+void dlt_keep_compare(struct checker *checker, const struct segment *kept,
+                      const struct segment *segment);
 
 /* seen.c: compares what inspects showed with the claims, after the sweep. */
 void dlt_seen_check(struct checker *checker, const struct dlt_history *history);

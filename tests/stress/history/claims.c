@@ -66,6 +66,7 @@ struct sweep {
     uint64_t fence;                              /* the greatest of an exclusive claim */
     const struct attempt *fenced;                /* whose */
     const struct segment *permits[PERMITS_MOST]; /* of each the one that ends last */
+    const struct segment *kept[PERMITS_MOST];    /* of each the one that is kept longest */
 };
 
 static bool is_semaphore(const struct segment *segment)
@@ -136,6 +137,17 @@ static void fence_compare(struct checker *checker, struct sweep *sweep,
     sweep->fenced = attempt;
 }
 
+static void kept_compare(struct checker *checker, struct sweep *sweep,
+                         const struct segment *segment)
+{
+    const struct segment **kept = &sweep->kept[segment->attempt->permit % PERMITS_MOST];
+
+    dlt_keep_compare(checker, *kept, segment);
+    if (segment->attempt->keeps_until_ns != 0 &&
+        (*kept == NULL || segment->attempt->keeps_until_ns > (*kept)->attempt->keeps_until_ns))
+        *kept = segment;
+}
+
 void dlt_claims_sweep(struct checker *checker)
 {
     struct sweep sweep = {0};
@@ -155,6 +167,7 @@ void dlt_claims_sweep(struct checker *checker)
         if (segment->mode == 0)
             compare(checker, sweep.last[1], segment);
         fence_compare(checker, &sweep, segment);
+        kept_compare(checker, &sweep, segment);
         if (is_semaphore(segment)) {
             permit_fence_compare(checker, &sweep, segment);
             permit_compare(checker, &sweep, segment);

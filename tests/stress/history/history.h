@@ -22,11 +22,13 @@
  *                  status: how many ms ago it was asked
  *   LEFT           the place is being given up, or was found gone. status: 1 if it is the turn
  *                  among the threads of its process
- *   RET_LOCK       status; of OK: until_ns of the lease, fence
+ *   RET_LOCK       status; of OK: until_ns of the lease, fence; data: when the acquisition began,
+ *                  as the handle says; 0: not asked
  *   INV_RENEW      mode: the mode asked for (SHARED on an exclusive lease: downgrade). status: 1 if
  *                  the application asked for it
  *   RET_RENEW      status; of OK: until_ns
- *   INV_UNLOCK     the claim ends
+ *   INV_UNLOCK     the claim ends; data: for how many ms from the beginning of the acquisition on
+ *                  the name, or the permit, is to be kept; 0: not at all
  *   RET_UNLOCK     status
  *   LOST           the application was told
  *   HELD_STAMP     status: 1 if the handle said "held", asked after clock_ns was read. until_ns:

@@ -49,11 +49,12 @@ void dlt_report_figures(FILE *out, const struct dlt_check_figures *figures)
     (void)fprintf(out,
                   "# locks %" PRIu64 ", acquired %" PRIu64 ", renewals %" PRIu64
                   ", unlocks %" PRIu64 ", unknown %" PRIu64 ", lost %" PRIu64 ", faults %" PRIu64
-                  ", writes %" PRIu64 " accepted %" PRIu64 " rejected, shown %" PRIu64 " (%" PRIu64
-                  " with data), violations %" PRIu64,
+                  ", writes %" PRIu64 " accepted %" PRIu64 " rejected, kept %" PRIu64
+                  ", shown %" PRIu64 " (%" PRIu64 " with data), violations %" PRIu64,
                   figures->locks, figures->acquired, figures->renewals, figures->unlocks,
                   figures->unknown, figures->lost, figures->faults, figures->accepted,
-                  figures->rejected, figures->seen, figures->seen_data, figures->total);
+                  figures->rejected, figures->keeps, figures->seen, figures->seen_data,
+                  figures->total);
     if (figures->smallest_gap_ns != INT64_MAX)
         (void)fprintf(out, ", smallest gap %" PRId64 " ns", figures->smallest_gap_ns);
     (void)fputc('\n', out);

@@ -100,6 +100,7 @@ void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_sess
     ask->limit = dlock_request_limit(req);
     ask->data = data_of(req);
     ask->ttl_ms = req->ttl_ms;
+    ask->keep_ms = dlock_request_keep_ms(req);
     ttl_check(req->ttl_ms);
     memcpy(ask->token, req->token, sizeof ask->token);
 }
@@ -463,6 +464,8 @@ const struct dlock_plugin *sim_plugin(void)
         caps |= DLOCK_CAP_LIMIT;
     if (sim_publishes())
         caps |= DLOCK_CAP_DATA;
+    if (sim_keeps())
+        caps |= DLOCK_CAP_KEEP;
     ops = (struct dlock_backend_ops){
         .struct_size = sizeof ops,
         .session_size = sizeof(struct sim_session),

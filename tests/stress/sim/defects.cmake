@@ -149,6 +149,12 @@ dlt_add_sim_defect(permit_of_the_first_grant permits any 100 PERMIT core/hold/he
   "atomic_store(&lock->permit, grant->permit)"
   "if (lock->permit == 0) atomic_store(&lock->permit, grant->permit)")
 
+dlt_add_sim_defect(hands_on_a_lease_that_keeps keep any 100 KEEP core/hold/handoff.c
+  "to->options->limit > 1 || lock->keep_ms > 0" "to->options->limit > 1")
+dlt_add_sim_defect(keeps_from_the_release_on_too_short keep any 100 KEEP core/hold/claim.c
+  "int64_t left_ns = claim->keep_until_ns - now_ns;"
+  "int64_t left_ns = (claim->keep_until_ns - now_ns) * 9 / 10;")
+
 dlt_add_sim_defect(hands_on_a_lease_with_data data any 100 DATA core/hold/handoff.c
   "claim->req.data_len > 0 || to->options->data_len > 0" "now_ns < 0")
 
@@ -164,7 +170,7 @@ dlt_add_sim_defect(renewal_creates everything any 300 TAKEN tests/stress/sim/sto
         return;" "        answer->grant.lease_ms = ask->ttl_ms;
         return;")
 dlt_add_sim_defect(releases_for_anybody lossy any 100 TAKEN tests/stress/sim/store.c
-  "        mine = list_drop(&name->holders, ask->token);
+  "        mine = let_go(name, ask, now_ns);
         answer->status"
   "        mine = name->holders.count > 0;
         if (mine) list_remove(&name->holders, 0);
@@ -210,6 +216,12 @@ dlt_add_sim_defect(permits_pass_waiters permits queue 100 OVERTAKEN tests/stress
             name->queue.claims[0] = last;
         }
     }")
+
+dlt_add_sim_defect(forgets_half_of_keep_ms keep any 100 KEEP tests/stress/sim/store.c
+  "now_ns + ask->keep_ms * SIM_MS" "now_ns + ask->keep_ms * SIM_MS / 2")
+dlt_add_sim_defect(keeps_another_permit keep any 100 KEEP tests/stress/sim/store.c
+  "    claim->kept = true;" "    claim->kept = true;
+    claim->permit = 63;")
 
 dlt_add_sim_defect(data_of_the_holder_before data any 100 DATA tests/stress/sim/store.c
   "        claim->permit = permit;

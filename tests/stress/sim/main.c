@@ -44,7 +44,7 @@ static const char usage_text[] =
     "  --seed N      the first seed (1)\n"
     "  --count N     how many seeds (1)\n"
     "  --profile P   calm, lossy, storm, pauses, deaths, everything, grid, tethered,\n"
-    "                failover, permits, data (all)\n"
+    "                failover, permits, data, keep (all)\n"
     "  --store S     queue, watch, poll, session, any: the seed chooses (any)\n"
     "  --driver D    blocking: the calls block; async: most handles use dlock_start (blocking)\n"
     "  --calls N     calls of the library a seed (2000)\n"

@@ -47,6 +47,7 @@ static void handle_open(struct sim_process *process, size_t i)
         handle->renewed = false;
     }
     options.limit = sim_limit(handle);
+    sim_keep_choose(handle, &options);
     sim_inspect_publish(handle, &options);
     if (sim_chance(sim_fails_over() ? 400000 : 150000))
         options.ttl_ms = sim_between(100, sim_world.choice.ttl_ms);
@@ -142,7 +143,10 @@ static void claims_end(struct sim_process *process)
         struct sim_handle *handle = &process->handles[i];
 
         if (handle->stage == SIM_HELD) {
-            (void)sim_record(handle, DLT_INV_UNLOCK);
+            struct dlt_record *record = sim_record(handle, DLT_INV_UNLOCK);
+
+            if (record != NULL)
+                record->data = (uint64_t)handle->keep_ms;
             handle->stage = SIM_CLOSING;
         } else if (handle->stage == SIM_UNLOCKING) {
             sim_world.history.records[handle->unlocking].until_ns = 0;

@@ -18,6 +18,7 @@ struct claim {
     int64_t expires_ns;
     int64_t unused_ns; /* for sim_store_each */
     bool waits;        /* in SIM_LOCK */
+    bool kept;         /* by nobody */
 };
 
 struct list {
@@ -372,13 +373,29 @@ static void cancel(struct name *name, const struct sim_ask *ask, int64_t now_ns,
     held_fill(answer, name, claim, now_ns);
 }
 
+/* The lease ends, and the name or the permit stays taken. */
+static bool let_go(struct name *name, const struct sim_ask *ask, int64_t now_ns)
+{
+    struct claim *claim = list_find(&name->holders, ask->token);
+
+    if (claim == NULL || ask->keep_ms == 0)
+        return list_drop(&name->holders, ask->token);
+    memset(claim->ask.token, 0, sizeof claim->ask.token);
+    claim->kept = true;
+    claim->expires_ns = now_ns + ask->keep_ms * SIM_MS;
+    return true;
+}
+
 /* Before anything is passed on: a lease that has run out is no holder's. */
 static void show(const struct name *name, struct sim_answer *answer)
 {
-    for (size_t i = 0; i < name->holders.count && i < SIM_SHOWN_MOST; i++) {
+    for (size_t i = 0; i < name->holders.count && answer->shown_count < SIM_SHOWN_MOST; i++) {
         const struct claim *claim = &name->holders.claims[i];
-        struct sim_shown *shown = &answer->shown[answer->shown_count++];
+        struct sim_shown *shown = &answer->shown[answer->shown_count];
 
+        if (claim->kept)
+            continue;
+        answer->shown_count++;
         *shown = (struct sim_shown){.mode = claim->ask.mode, .data = claim->ask.data};
         if (has_fences())
             shown->fence = claim->fence;
@@ -407,7 +424,7 @@ bool sim_store_execute(const struct sim_ask *ask, struct sim_answer *answer)
         renew(name, ask, now_ns, answer);
         break;
     case SIM_UNLOCK:
-        mine = list_drop(&name->holders, ask->token);
+        mine = let_go(name, ask, now_ns);
         answer->status = mine ? DLOCK_OK : DLOCK_LOST;
         if (mine)
             released(name, now_ns);

@@ -128,6 +128,7 @@ static void ret_lock(struct sim_handle *handle, enum dlock_status status)
             record->until_ns = sim_host_to_sim(&handle->process->host, handle->until_ns);
             record->fence = dlock_fence(handle->lock);
             record->permit = dlock_permit(handle->lock);
+            sim_keep_acquired(handle, record);
         }
     }
 }
@@ -136,7 +137,8 @@ static bool take(struct sim_handle *handle)
 {
     int64_t timeout_ms = timeout_choose();
 
-    handle->mode = sim_world.choice.shared && sim_limit(handle) == 1 && sim_chance(400000)
+    handle->mode = sim_world.choice.shared && sim_limit(handle) == 1 && handle->keeps_ms == 0 &&
+                           sim_chance(400000)
                        ? DLOCK_SHARED
                        : DLOCK_EXCLUSIVE;
     inv_lock(handle, timeout_ms);
@@ -274,8 +276,10 @@ static void hold(struct sim_handle *handle)
         if (sim_chance(100000))
             renew(handle, true);
         else if (sim_chance(50000) && handle->mode == DLOCK_EXCLUSIVE && sim_limit(handle) == 1 &&
-                 sim_world.choice.kind != SIM_SESSION && !handle->recursive)
+                 sim_world.choice.kind != SIM_SESSION && !handle->recursive && handle->keep_ms == 0)
             downgrade(handle);
+        else if (sim_keeps() && handle->mode == DLOCK_EXCLUSIVE && sim_chance(100000))
+            sim_keep_change(handle);
         else if (handle->recursive && sim_chance(200000))
             nest(handle);
     }
@@ -290,6 +294,7 @@ static enum dlock_status give_once(struct sim_handle *handle)
 
     if (record != NULL) {
         record->until_ns = sim_in_ms(op_timeout_ms(handle) + driver_ms(handle));
+        record->data = (uint64_t)handle->keep_ms;
         handle->unlocking = sim_world.history.count - 1;
     }
     handle->stage = SIM_UNLOCKING;

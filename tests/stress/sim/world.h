@@ -13,6 +13,7 @@
  *   tether.c    sessions of clients with the server, and what keeps them alive
  *   process.c   a process: its clock, its client, its death
  *   task.c      a thread of it that takes and gives back locks
+ *   keep.c      keeps names after their release
  *   inspect.c   inspects names, in a thread or in the plugin
  *   call.c      the calls of a task, by one driver of the library or the other
  *   record.c    the history of it all
@@ -57,6 +58,7 @@ struct sim_profile {
     bool fails_over;        /* the store's master is replaced by a replica, again and again */
     bool semaphores;        /* names may have limits */
     bool publishes;         /* most handles have data, and tasks inspect names */
+    bool keeps;             /* a part of the releases keeps the name or the permit */
 };
 
 extern const struct sim_profile sim_profiles[];
@@ -85,7 +87,8 @@ struct sim_handle {
     struct sim_process *process;
     struct dlock *lock; /* NULL: no process */
     uint32_t name;
-    uint32_t data; /* what it publishes; 0: nothing */
+    uint32_t data;             /* what it publishes; 0: nothing */
+    int64_t keeps_ms, keep_ms; /* by its options; by the present acquisition */
     bool renewed, recursive;
     uint64_t attempt;
     enum { SIM_IDLE, SIM_LOCKING, SIM_HELD, SIM_UNLOCKING, SIM_CLOSING } stage;
@@ -217,7 +220,7 @@ struct sim_ask {
     enum sim_verb verb;
     uint32_t name, mode, flags, limit, data;
     unsigned char token[DLOCK_TOKEN_SIZE];
-    int64_t ttl_ms;
+    int64_t ttl_ms, keep_ms;
     uint64_t session;
     struct sim_process *process;
     int32_t pid; /* grants go to that incarnation */
@@ -397,6 +400,16 @@ enum dlock_status sim_slot_lock(void *self, const struct dlock_request *req,
 enum dlock_status sim_slot_wait_any(void *self, uint32_t *waiters, size_t *count,
                                     int64_t deadline_ns, struct dlock_error *err);
 void sim_slot_interrupt(void *self, const struct dlock_request *req);
+
+/* ---- keep.c ---- */
+
+/* Names are kept in this profile, and the store can. */
+bool sim_keeps(void);
+/* For how long the handle keeps what it releases. */
+void sim_keep_choose(struct sim_handle *handle, struct dlock_options *options);
+/* A new acquisition, which may keep for another time than its handle. */
+void sim_keep_acquired(struct sim_handle *handle, struct dlt_record *record);
+void sim_keep_change(struct sim_handle *handle);
 
 /* ---- inspect.c ---- */
 

@@ -30,7 +30,12 @@ static void note(struct grip *grip, enum dlt_event event, uint16_t status, int64
     record.event = (uint8_t)event;
     record.status = status;
     record.until_ns = until_ns;
-    record.data = event == DLT_INV_LOCK ? grip->data : 0;
+    if (event == DLT_INV_LOCK)
+        record.data = grip->data;
+    else if (event == DLT_RET_LOCK && status == DLOCK_OK)
+        keep_acquired(grip, &record);
+    else if (event == DLT_INV_UNLOCK)
+        record.data = (uint64_t)grip->keep_ms;
     dlt_log_write(grip->actor->worker->log, &record);
 }
 
@@ -131,7 +136,7 @@ static bool take(struct grip *grip)
     struct actor *actor = grip->actor;
     int64_t timeout_ms = timeout_choose(actor);
     bool shared = (actor->worker->caps & DLOCK_CAP_RWLOCK) != 0 &&
-                  actor->worker->order->limit == 0 && one_in(actor, 4);
+                  actor->worker->order->limit == 0 && grip->keeps_ms == 0 && one_in(actor, 4);
     enum dlock_status status;
 
     grip->record.attempt_id = dlt_log_attempt(actor->worker->log);
@@ -216,6 +221,7 @@ static void hold(struct grip *grip)
     int64_t step_us = actor->worker->order->ttl_ms * 1000 / 20;
 
     (void)stamp(grip);
+    keep_change(grip);
     do {
         int64_t left_us = (end_ns - dlt_log_now_ns()) / 1000;
         bool held;
@@ -226,7 +232,7 @@ static void hold(struct grip *grip)
         if (!held && !one_in(actor, 4))
             return;
         if (one_in(actor, 15) && grip->record.mode == DLOCK_EXCLUSIVE && grip->record.limit == 0 &&
-            (actor->worker->caps & DLOCK_CAP_DOWNGRADE) != 0)
+            grip->keep_ms == 0 && (actor->worker->caps & DLOCK_CAP_DOWNGRADE) != 0)
             renew(grip, true);
         else if (one_in(actor, 15))
             renew(grip, false);
@@ -327,6 +333,7 @@ static bool grip_init(struct grip *grip, struct actor *actor, uint32_t name)
     options.ttl_ms = actor->place % 3 == 2 ? worker->order->ttl_ms / 2 : worker->order->ttl_ms;
     options.op_timeout_ms = worker->op_timeout_ms;
     options.limit = worker->order->limit;
+    keep_choose(grip, &options);
     inspect_publish(grip, &options);
     if (dlock_new(worker->client, text, (size_t)length, &options, &grip->lock, &err) == DLOCK_OK)
         return true;

@@ -32,16 +32,20 @@ struct inspecting {
 static bool shown(void *arg, const struct dlock_holder *holder)
 {
     const struct inspecting *inspecting = arg;
+    bool is_own =
+        holder->data_len == sizeof(uint64_t) && holder->kept == 0; /* as somebody put it */
     struct dlt_record record = {
         .event = DLT_SEEN,
         .name_id = inspecting->grip->record.name_id,
         .mode = (uint8_t)holder->mode,
         .fence = holder->fence,
         .until_ns = inspecting->began_ns,
-        .data = holder->data_len == 0 ? 0 : UINT64_MAX, /* not as anybody put it */
+        .data = holder->data_len == 0 ? 0 : UINT64_MAX,
     };
 
-    if (holder->data_len == sizeof record.data)
+    if (holder->kept != 0 && holder->data_len == 0) /* nobody is shown */
+        return false;
+    if (is_own)
         memcpy(&record.data, holder->data, sizeof record.data);
     dlt_log_write(inspecting->grip->actor->worker->log, &record);
     return false;

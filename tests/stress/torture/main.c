@@ -68,6 +68,7 @@ static int client_main(char **words)
 
     order.session =
         strstr(order.uri, "strategy=session") != NULL || getenv(TORTURE_SESSION) != NULL;
+    order.keeps = getenv(TORTURE_KEEPS) != NULL;
     order.long_holds = getenv(TORTURE_LONG_HOLDS) != NULL;
     return worker_main(&order);
 }
@@ -151,7 +152,8 @@ static const char *crew_make(struct run *run)
     char path[160], limit[16];
 
     (void)snprintf(limit, sizeof limit, "%u", settings->profile->limit);
-    if (setenv(TORTURE_LIMIT, limit, 1) != 0)
+    if (setenv(TORTURE_LIMIT, limit, 1) != 0 ||
+        (settings->profile->keeps && setenv(TORTURE_KEEPS, "1", 1) != 0))
         return strerror(errno);
     (void)snprintf(path, sizeof path, "%s/nemesis.log", run->directory);
     run->crew = (struct crew){.store = &run->store,

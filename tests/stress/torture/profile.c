@@ -18,7 +18,11 @@
 
 static const struct profile profiles[] = {
     {.name = "P", .text = "all assumptions hold"},
-    {.name = "L", .text = "all assumptions hold, and names are semaphores of three", .limit = 3},
+    {.name = "L",
+     .text = "all assumptions hold, and names are semaphores of three",
+     .keeps = true,
+     .limit = 3},
+    {.name = "K", .text = "all assumptions hold, and names are kept", .keeps = true},
     {.name = "F",
      .text = "a master is replaced, and the failover guard is on",
      .breaks = FAULT_BIT(FAILOVER),
@@ -130,6 +134,9 @@ static bool applies(const struct profile *profile, const struct backend *backend
 {
     if (profile->limit > 1)
         return !backend->session && !backend->majority && backend->kind != STORE_COMMAND;
+    if (profile->keeps)
+        return !backend->session && !backend->majority && backend->kind != STORE_COMMAND &&
+               backend->kind != STORE_ZOOKEEPER;
     if (profile->breaks == 0)
         return true;
     if (backend->nodes == 0)

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Does a run fail, and for the right reason, whose store grants to everybody, repeats a fence, gives a
-# permit twice, shows a holder with the data of another one (C24), or whose clients never look at the
-# claims of the others?
+# permit twice, shows a holder with the data of another one (C24), keeps no name (C22), or whose clients
+# never look at the claims of the others?
 # usage: test_defects.sh SOURCE_DIR DLOCK_TORTURE PLUGIN_TO_EVERYBODY PLUGIN_OF_FENCES BLIND_TORTURE
-#     PLUGIN_OF_PERMITS PLUGIN_OF_DATA
+#     PLUGIN_OF_PERMITS PLUGIN_OF_DATA PLUGIN_THAT_KEEPS_NOTHING
 set -u
 # shellcheck source=tests/kit/tap.sh
 . "$1/tests/kit/tap.sh"
@@ -27,12 +27,14 @@ DLOCK_PLUGIN_PATH=$4 run fences "$2" &
 run blind "$5" &
 DLOCK_PLUGIN_PATH=$6 run twice "$2" L &
 DLOCK_PLUGIN_PATH=$7 run data "$2" &
+DLOCK_PLUGIN_PATH=$8 run keeps "$2" K &
 wait
 check 'a store that grants to everybody: by history' fails_for everybody '^# OVERLAP:' 2
 check '... and by shared memory' fails_for everybody '^# two at once:' 2
-check 'a store that gives a permit twice: by history' fails_for twice '^# PERMIT:' 2
+check 'a store that gives a permit twice: by history' fails_for twice ' times: PERMIT$' 2
 check '... and by shared memory' fails_for twice '^# two at once:' 2
 check 'a store that repeats a fence' fails_for fences '^# FENCE:' 1
 check 'a store that shows the data of the holder before' fails_for data '^# DATA:' 1
+check 'a store that keeps no name' fails_for keeps '^# KEEP:' 1
 check 'clients that do not look' fails_for blind '^not ok .* whoever got a lock looked' 1
 tap_end

@@ -258,6 +258,14 @@ static void witnesses_print(const struct shared *shared)
     }
 }
 
+static void rules_print(const struct dlt_check_figures *check)
+{
+    for (unsigned rule = 0; rule < DLT_RULE_COUNT; rule++)
+        if (check->violations[rule] > 0)
+            printf("# broken %" PRIu64 " times: %s\n", check->violations[rule],
+                   dlt_rule_name((enum dlt_rule)rule));
+}
+
 static void figures_print(const struct court *court, uint64_t faults)
 {
     const struct settings *settings = court->verdict->settings;
@@ -279,6 +287,7 @@ static void figures_print(const struct court *court, uint64_t faults)
     printf("# overlaps %" PRIu64 " by history, %u by shared memory in %" PRIu64 " looks\n",
            check->violations[DLT_RULE_OVERLAP], atomic_load(&shared->witness_count),
            (uint64_t)atomic_load(&shared->scans));
+    rules_print(check);
     if (court->overlap_ns > 0)
         printf("# longest overlap %.1f ms\n", ms(court->overlap_ns));
     if (check->smallest_gap_ns != INT64_MAX)
@@ -287,6 +296,9 @@ static void figures_print(const struct court *court, uint64_t faults)
     printf("# protected writes %" PRIu64 ", stale ones refused %" PRIu64
            ", fence regressions %" PRIu64 "\n",
            check->accepted, check->rejected, check->violations[DLT_RULE_FENCE]);
+    if (settings->profile->keeps)
+        printf("# releases that kept the name %" PRIu64 ", granted meanwhile %" PRIu64 "\n",
+               check->keeps, check->violations[DLT_RULE_KEEP]);
     printf("# holders shown by inspect %" PRIu64 ", with data %" PRIu64
            ", with the data of another one %" PRIu64 "\n",
            check->seen, check->seen_data, check->violations[DLT_RULE_DATA]);
@@ -400,6 +412,8 @@ static void judge(struct court *court, uint64_t faults)
     test(court, !court->verdict->nemesis->disobeyed, "all proxies did what they were told");
     test(court, faults > (is_long ? (moves ? 10 : 30) : 0), "faults had an effect");
     test(court, court->check.acquired > (is_long ? 1000 : 5), "locks were taken");
+    if (settings->profile->keeps && settings->profile->limit == 0)
+        test(court, court->check.keeps > 0, "names were kept");
     if (!rival)
         test(court,
              settings->backend->session || atomic_load(&court->verdict->shared->operations) > 0,

@@ -21,6 +21,7 @@ struct worker_order {
     unsigned number, generation; /* which client, and how often it was started before */
     unsigned threads, names;
     unsigned limit;  /* of each name: a semaphore; 0: a lock */
+    bool keeps;      /* a part of the releases keeps the name, or the permit */
     bool session;    /* leases live in sessions: see actor.c */
     bool long_holds; /* what the next master lacks is held for longer than a failover takes */
 };
@@ -52,6 +53,8 @@ struct grip {
     bool told, early; /* of a loss; before the thread had noted that it held */
     bool renewed;
     uint64_t data;         /* what it publishes; 0: nothing */
+    int64_t keeps_ms;      /* by its options */
+    int64_t keep_ms;       /* by the present acquisition */
     bool async;            /* by operations (call.h), whose ends the guard and `done` tell */
     enum dlock_op pending; /* under way, or about to be; 0: none */
     enum dlock_status status;
@@ -79,6 +82,12 @@ int name_text(char *text, uint32_t name);
 /* What the handle is to publish; inspects its name, and notes what was shown. */
 void inspect_publish(struct grip *grip, struct dlock_options *options);
 void inspect_name(struct grip *grip);
+
+/* keep.c: for how long the handle keeps what it releases; a new acquisition, whose RET_LOCK is to
+ * be written; it may keep for another time than its handle. */
+void keep_choose(struct grip *grip, struct dlock_options *options);
+void keep_acquired(struct grip *grip, struct dlt_record *record);
+void keep_change(struct grip *grip);
 
 /* The news of a loss; event->user is a grip. */
 void actor_lost(void *arg, const struct dlock_notice *event); /* the worker */
