@@ -5,7 +5,7 @@
  * second one the store, the next eight are the seed of what the input does not say.
  */
 #include "fuzz.h"
-#include "world.h"
+#include "set.h"
 
 #include <check.h>
 #include <string.h>
@@ -54,6 +54,7 @@ static void history_check(void)
 
     if (sim_fails_over()) /* the next master may lack a lease, and a place in the queue */
         options.kept = options.explained = options.local_fifo = false;
+    sim_set_check_less(&options);
     FUZZ_CHECK(dlt_check(&sim_world.history, &options, &figures) == 0, "no memory");
     fuzz_goals[LOCKS].reached += figures.acquired;
     fuzz_goals[UNKNOWNS].reached += figures.unknown;

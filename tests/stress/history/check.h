@@ -68,6 +68,7 @@ struct dlt_check_options {
     bool kept;        /* TAKEN, KEEP, DATA: nobody broke a lock, no store forgot one */
     unsigned handoff; /* OVERTAKEN: a place in the store may be overtaken so often in a row, by
                          hand-offs within the process that holds */
+    bool unordered;   /* OVERTAKEN is not looked at: not all that clients hold is in the history */
     bool local_fifo;  /* OVERTAKEN: also within a process, where the order of INV_LOCK is exact */
     void (*report)(void *arg, const struct dlt_violation *violation); /* NULL: count only */
     void *arg;

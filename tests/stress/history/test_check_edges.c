@@ -170,3 +170,25 @@ Test(check_edges, C13_a_permit_passes_no_place_that_was_lost)
         history.records[i].limit = 2;
     expect_clean();
 }
+
+/* Where a handle may have what the history does not show. */
+Test(check_edges, an_order_that_is_not_looked_at)
+{
+    struct dlt_check_options options = strict;
+    struct dlt_check_figures figures;
+
+    options.unordered = true;
+    locks(0, 1, 1000, 5);
+    add(10, 2, DLT_INV_LOCK, 2, DLT_CALL_WAITS, 0, 0);
+    add(11, 2, DLT_QUEUED, 2, 0, 900, 0);
+    add(20, 3, DLT_INV_LOCK, 3, DLT_CALL_WAITS, 0, 0);
+    unlocks(100, 1, DLOCK_OK);
+    add(101, 3, DLT_RET_LOCK, 3, DLOCK_OK, 1000, 6);
+    unlocks(110, 3, DLOCK_OK);
+    add(112, 2, DLT_RET_LOCK, 2, DLOCK_OK, 1000, 7);
+    unlocks(120, 2, DLOCK_OK);
+    dlt_history_sort(&history);
+    cr_assert_eq(dlt_check(&history, &options, &figures), 0);
+    cr_assert_eq(figures.total, 0);
+    dlt_history_fini(&history);
+}

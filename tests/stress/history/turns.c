@@ -115,6 +115,7 @@ void dlt_turn_check_stall(struct checker *checker, struct attempt *attempt, int6
 void dlt_turn_over(struct checker *checker, struct attempt *attempt, int64_t now_ns, bool got_it)
 {
     dlt_turn_check_stall(checker, attempt, now_ns);
+    got_it = got_it && !checker->options->unordered;
     if (got_it && attempt->limit > 1)
         permits_check(checker, attempt, now_ns);
     else if (got_it)

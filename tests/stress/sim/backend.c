@@ -110,7 +110,7 @@ void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_sess
 /* The renewer connects in order to renew: that may be as far as it gets. */
 static void connecting_note(struct sim_process *process)
 {
-    for (size_t i = 0; sim_is_library_thread() && i < SIM_TASKS; i++)
+    for (size_t i = 0; sim_is_library_thread() && i < SIM_HANDLES; i++)
         if (process->handles[i].stage == SIM_HELD)
             (void)sim_record(&process->handles[i], DLT_INV_RENEW);
 }

@@ -7,7 +7,7 @@
 
 static struct sim_handle *handle_of_lock(struct sim_process *process, const struct dlock *lock)
 {
-    for (size_t i = 0; i < SIM_TASKS; i++)
+    for (size_t i = 0; i < SIM_HANDLES; i++)
         if (process->handles[i].lock == lock)
             return &process->handles[i];
     return NULL;

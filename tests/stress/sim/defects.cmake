@@ -150,6 +150,15 @@ dlt_add_sim_defect(permit_of_the_first_grant permits any 100 PERMIT core/hold/he
   "atomic_store(&lock->permit, grant->permit)"
   "if (lock->permit == 0) atomic_store(&lock->permit, grant->permit)")
 
+dlt_add_sim_defect(sets_in_the_order_of_the_caller sets any 60 ever core/api/set.c
+  "    qsort(entries, count, sizeof entries[0], entries_compare);
+" "")
+dlt_add_sim_defect(set_outlives_a_member sets any 60 C18 core/api/set.c
+  "        lost |= state == DLOCK_STATE_LOST;" "        lost |= i == DLOCK_SET_MAX;")
+dlt_add_sim_defect(set_keeps_what_it_has sets any 60 C18 core/api/set_acquire.c
+  "        if (status != DLOCK_OK)
+            return give_back(set, count, status, err);" "        if (status != DLOCK_OK)
+            return status;")
 dlt_add_sim_defect(hands_on_a_lease_that_keeps keep any 100 KEEP core/hold/handoff.c
   "to->options->limit > 1 || lock->keep_ms > 0" "to->options->limit > 1")
 dlt_add_sim_defect(keeps_from_the_release_on_too_short keep any 100 KEEP core/hold/claim.c

@@ -5,7 +5,7 @@
  * Prints TAP, a test a profile. Exit: 0 nothing found, 1 something, 2 wrong arguments.
  */
 #include "report.h"
-#include "world.h"
+#include "set.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -44,7 +44,7 @@ static const char usage_text[] =
     "  --seed N      the first seed (1)\n"
     "  --count N     how many seeds (1)\n"
     "  --profile P   calm, lossy, storm, pauses, deaths, everything, grid, tethered,\n"
-    "                failover, permits, data, keep (all)\n"
+    "                failover, permits, data, keep, sets (all)\n"
     "  --store S     queue, watch, poll, session, any: the seed chooses (any)\n"
     "  --driver D    blocking: the calls block; async: most handles use dlock_start (blocking)\n"
     "  --calls N     calls of the library a seed (2000)\n"
@@ -233,6 +233,7 @@ static bool seed_run(const struct sim_run *run, const struct arguments *argument
         options.kept = options.explained = options.local_fifo = false;
         options.stall_ns = 0; /* and grants nothing for a while */
     }
+    sim_set_check_less(&options);
     options.busy_ns = choice->ttl_ms * SIM_MS / 5;
     if (dlt_check(&sim_world.history, &options, &figures) != 0)
         why = "no memory";

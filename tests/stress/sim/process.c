@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A process: a client of the library, the threads that use it, a clock that runs a little wrong. */
+#include "set.h"
 #include "sys/random.h"
-#include "world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +54,8 @@ static void handle_open(struct sim_process *process, size_t i)
     if (sim_fails_over() && sim_chance(500000)) /* waits for a server that stands still */
         options.op_timeout_ms =
             (options.ttl_ms != 0 ? options.ttl_ms : sim_world.choice.ttl_ms) * 9 / 10;
+    if (sim_set_open(handle, &options))
+        return;
     if (dlock_new(process->client, &name, 1, &options, &handle->lock, &err) != DLOCK_OK)
         die(err.message);
 }
@@ -139,7 +141,7 @@ void sim_process_done(struct sim_process *process, unsigned *count)
  * on beside, one after the other: it has no deadline any more. */
 static void claims_end(struct sim_process *process)
 {
-    for (size_t i = 0; i < sim_world.choice.tasks; i++) {
+    for (size_t i = 0; i < SIM_HANDLES; i++) {
         struct sim_handle *handle = &process->handles[i];
 
         if (handle->stage == SIM_HELD) {
@@ -157,7 +159,7 @@ static void claims_end(struct sim_process *process)
 /* Whether the store heard of it is not known. */
 static void claims_ended(struct sim_process *process)
 {
-    for (size_t i = 0; i < sim_world.choice.tasks; i++) {
+    for (size_t i = 0; i < SIM_HANDLES; i++) {
         struct sim_handle *handle = &process->handles[i];
         struct dlt_record *record;
 
@@ -204,9 +206,14 @@ static void finish(void *arg)
     else
         shut_first(process);
     for (size_t i = 0; i < sim_world.choice.tasks; i++) {
-        struct dlock *lock = process->handles[i].lock;
+        struct sim_handle *handle = &process->handles[i];
+        struct dlock *lock = handle->lock;
 
-        process->handles[i].lock = NULL; /* nobody looks at what is being freed */
+        if (handle->set != NULL) {
+            sim_set_free(handle);
+            continue;
+        }
+        handle->lock = NULL; /* nobody looks at what is being freed */
         dlock_free(lock);
     }
     if (!first)

@@ -46,7 +46,7 @@ void sim_record_nemesis(enum dlt_event event, int32_t pid, uint32_t name)
 
 struct sim_handle *sim_handle_of(struct sim_process *process, const struct dlock_request *req)
 {
-    for (size_t i = 0; i < SIM_TASKS; i++)
+    for (size_t i = 0; i < SIM_HANDLES; i++)
         if (process->handles[i].lock != NULL && &process->handles[i].lock->claim->req == req)
             return &process->handles[i];
     return NULL;
@@ -123,7 +123,7 @@ void sim_record_changes(struct sim_host *host)
 {
     struct sim_process *process = (struct sim_process *)host;
 
-    for (size_t i = 0; i < SIM_TASKS; i++) {
+    for (size_t i = 0; i < SIM_HANDLES; i++) {
         struct sim_handle *handle = &process->handles[i];
 
         if (handle->lock == NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A thread of an application: takes its lock, holds it, gives it back. */
-#include "world.h"
+#include "set.h"
 
 static bool goes_on(const struct sim_process *process)
 {
@@ -13,7 +13,7 @@ static void call_count(const struct sim_process *process)
         sim_world.quiet = true;
 }
 
-static int64_t sim_in_ms(int64_t ms)
+int64_t sim_in_ms(int64_t ms)
 {
     struct sim_host *host = sim_self_host();
 
@@ -22,7 +22,7 @@ static int64_t sim_in_ms(int64_t ms)
 
 /* The bound of an exchange: of the ttl that the store gives, although a client that is not
  * connected yet does not know which one that is. */
-static int64_t op_timeout_ms(const struct sim_handle *handle)
+int64_t sim_task_op_timeout_ms(const struct sim_handle *handle)
 {
     const struct dl_lock_options *options = handle->lock->options;
     struct dlock_session_info info = {0};
@@ -46,7 +46,7 @@ static int64_t driver_ms(const struct sim_handle *handle)
         return 0;
     for (size_t i = 0; i < sim_world.choice.tasks; i++) {
         const struct sim_handle *other = &handle->process->handles[i];
-        int64_t ms = op_timeout_ms(other);
+        int64_t ms = sim_task_op_timeout_ms(other);
 
         others += other != handle && other->async;
         most_ms = ms > most_ms ? ms : most_ms;
@@ -87,9 +87,10 @@ static void inv_lock(struct sim_handle *handle, int64_t timeout_ms)
     record->limit = handle->lock->options->limit;
     record->data = handle->data;
     if (timeout_ms == 0)
-        record->until_ns = sim_in_ms(op_timeout_ms(handle) + driver_ms(handle));
+        record->until_ns = sim_in_ms(sim_task_op_timeout_ms(handle) + driver_ms(handle));
     else if (sim_world.choice.kind == SIM_SESSION && timeout_ms > 0) /* [LCK-2] */
-        record->until_ns = sim_in_ms(timeout_ms + op_timeout_ms(handle) + driver_ms(handle));
+        record->until_ns =
+            sim_in_ms(timeout_ms + sim_task_op_timeout_ms(handle) + driver_ms(handle));
     else if (timeout_ms > 0)
         record->until_ns = sim_in_ms(timeout_ms + driver_ms(handle));
     if (timeout_ms != 0)
@@ -109,7 +110,7 @@ static void least_check(const struct sim_handle *handle)
         sim_set_misuse("C3: OK with too little of the lease left");
 }
 
-static void ret_lock(struct sim_handle *handle, enum dlock_status status)
+void sim_task_ret_lock(struct sim_handle *handle, enum dlock_status status)
 {
     struct dlt_record *record;
 
@@ -143,13 +144,13 @@ static bool take(struct sim_handle *handle)
                        : DLOCK_EXCLUSIVE;
     inv_lock(handle, timeout_ms);
     (void)sim_call(handle, handle->mode == DLOCK_SHARED ? DLOCK_OP_RDLOCK : DLOCK_OP_LOCK,
-                   timeout_ms, ret_lock);
+                   timeout_ms, sim_task_ret_lock);
     return handle->stage == SIM_HELD;
 }
 
 /* ---- hold ---- */
 
-static void stamp(struct sim_handle *handle)
+void sim_task_stamp(struct sim_handle *handle)
 {
     enum dlock_state state = dlock_state(handle->lock);
 
@@ -243,7 +244,7 @@ static void nest(struct sim_handle *handle)
         sim_set_misuse("an inner unlock said neither OK nor LOST");
 }
 
-static int64_t hold_choose_ms(const struct sim_handle *handle)
+int64_t sim_task_hold_ms(const struct sim_handle *handle)
 {
     const struct sim_choice *choice = &sim_world.choice;
     uint64_t way = sim_below(100);
@@ -260,9 +261,9 @@ static int64_t hold_choose_ms(const struct sim_handle *handle)
 
 static void hold(struct sim_handle *handle)
 {
-    int64_t end_ns = sim_now() + hold_choose_ms(handle) * SIM_MS;
+    int64_t end_ns = sim_now() + sim_task_hold_ms(handle) * SIM_MS;
 
-    stamp(handle);
+    sim_task_stamp(handle);
     while (sim_now() < end_ns && handle->stage == SIM_HELD) {
         int64_t left_ns = end_ns - sim_now();
         int64_t step_ns = sim_between(SIM_MS / 4, sim_world.choice.ttl_ms * SIM_MS / 5);
@@ -270,7 +271,7 @@ static void hold(struct sim_handle *handle)
         sim_pause(step_ns < left_ns ? step_ns : left_ns);
         if (handle->stage != SIM_HELD || handle->process->dead)
             return;
-        stamp(handle);
+        sim_task_stamp(handle);
         if (handle->told && sim_chance(700000))
             return;
         if (sim_chance(100000))
@@ -293,7 +294,7 @@ static enum dlock_status give_once(struct sim_handle *handle)
     enum dlock_status status;
 
     if (record != NULL) {
-        record->until_ns = sim_in_ms(op_timeout_ms(handle) + driver_ms(handle));
+        record->until_ns = sim_in_ms(sim_task_op_timeout_ms(handle) + driver_ms(handle));
         record->data = (uint64_t)handle->keep_ms;
         handle->unlocking = sim_world.history.count - 1;
     }
@@ -329,6 +330,8 @@ static void meddle(struct sim_process *process)
 {
     struct sim_handle *other = &process->handles[sim_below(sim_world.choice.tasks)];
 
+    if (other->set != NULL)
+        return;
     if (sim_chance(500000)) {
         dlock_cancel(other->lock);
         call_count(process);
@@ -352,6 +355,10 @@ static void task(void *arg)
         sim_inspect_name(handle);
         if (!goes_on(process))
             break;
+        if (handle->set != NULL) {
+            sim_set_turn(handle);
+            continue;
+        }
         if (!take(handle))
             continue;
         hold(handle);

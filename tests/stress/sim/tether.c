@@ -166,7 +166,7 @@ static bool is_used_by(struct sim_process *process, const struct sim_handle *han
 
 static bool is_used(struct sim_process *process, const unsigned char *token)
 {
-    for (size_t i = 0; i < SIM_TASKS; i++)
+    for (size_t i = 0; i < SIM_HANDLES; i++)
         if (is_used_by(process, &process->handles[i], token))
             return true;
     return is_left(process, token);

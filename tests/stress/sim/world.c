@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #define LIMIT_MOST     4
+#define NAMES_MOST     3 /* where nobody takes sets */
 #define WATCH_EVERY_NS (1000 * SIM_MS)
 #define QUIET_MOST_NS  (600 * 1000 * SIM_MS)
 #define NOISY_MOST_NS  (36000 * 1000 * SIM_MS)
@@ -46,7 +47,7 @@ static void choose(int kind)
         .concurrent = sim_chance(500000),
         .fences = !sim_chance(200000),
         .shared = sim_chance(600000),
-        .names = (unsigned)sim_between(1, SIM_NAMES),
+        .names = sim_world.profile->sets ? SIM_NAMES : (unsigned)sim_between(1, NAMES_MOST),
         .processes = (unsigned)sim_between(2, SIM_PROCESSES),
         .tasks = (unsigned)sim_between(1, SIM_TASKS),
         .ttl_ms = one_of(ttls, 4),
@@ -84,7 +85,9 @@ static void choose(int kind)
             choice->waiter_lease_ms = choice->ttl_ms;
         sim_world.server_ppm = 0; /* the servers' clocks differ by a bounded time */
     }
-    for (size_t i = 0; i < SIM_NAMES; i++)
+    for (size_t i = NAMES_MOST; i < SIM_NAMES; i++)
+        choice->limits[i] = 1;
+    for (size_t i = 0; i < NAMES_MOST; i++)
         choice->limits[i] = sim_world.profile->semaphores && choice->kind != SIM_SESSION
                                 ? (uint32_t)sim_between(1, LIMIT_MOST)
                                 : 1;

@@ -13,6 +13,7 @@
  *   tether.c    sessions of clients with the server, and what keeps them alive
  *   process.c   a process: its clock, its client, its death
  *   task.c      a thread of it that takes and gives back locks
+ *   set.c       takes sets of names
  *   keep.c      keeps names after their release
  *   inspect.c   inspects names, in a thread or in the plugin
  *   call.c      the calls of a task, by one driver of the library or the other
@@ -35,10 +36,12 @@
 
 #include <dlock/plugin.h>
 
-#define SIM_NAMES     3
+#define SIM_NAMES     6 /* three, where nobody takes sets */
+#define SIM_MEMBERS   3 /* of a set */
 #define SIM_SERVERS   3 /* of a store that fails over; else one */
 #define SIM_PROCESSES 6
-#define SIM_TASKS     4 /* of a process; each has a handle */
+#define SIM_TASKS     4 /* of a process; each has a handle, or one for each member of its set */
+#define SIM_HANDLES   (SIM_TASKS * SIM_MEMBERS)
 #define SIM_START_NS  (INT64_C(1000000) * SIM_MS)
 
 enum sim_kind { SIM_QUEUE, SIM_WATCH, SIM_POLL, SIM_SESSION, SIM_KINDS };
@@ -59,6 +62,7 @@ struct sim_profile {
     bool semaphores;        /* names may have limits */
     bool publishes;         /* most handles have data, and tasks inspect names */
     bool keeps;             /* a part of the releases keeps the name or the permit */
+    bool sets;              /* most tasks take sets of names */
 };
 
 extern const struct sim_profile sim_profiles[];
@@ -85,7 +89,8 @@ typedef void sim_done_fn(struct sim_handle *handle, enum dlock_status status);
 /* A lock of one task. */
 struct sim_handle {
     struct sim_process *process;
-    struct dlock *lock; /* NULL: no process */
+    struct dlock *lock;    /* NULL: no process */
+    struct dlock_set *set; /* of which the lock is a member; NULL: none */
     uint32_t name;
     uint32_t data;             /* what it publishes; 0: nothing */
     int64_t keeps_ms, keep_ms; /* by its options; by the present acquisition */
@@ -146,7 +151,7 @@ struct sim_process {
     int64_t cut_ns;           /* cut off until then */
     int32_t stopped_pid;      /* 0: does not stand still */
     struct dlock_client *client;
-    struct sim_handle handles[SIM_TASKS];
+    struct sim_handle handles[SIM_HANDLES]; /* first those of the tasks */
     struct sim_waiter *waiters;
     struct sim_fiber *any_sleeper; /* in wait_any */
     bool any_runs, any_interrupted;
@@ -430,6 +435,13 @@ void sim_process_start(struct sim_process *process);
 /* It ends: with a word (closing its client) or without. */
 void sim_process_end(struct sim_process *process, bool killed);
 void sim_task_start(struct sim_handle *handle);
+/* For sets: the answer to a lock; a look at the handle; how long to hold; the bound of an
+ * exchange; the moment in so many ms on the clock of the process. */
+void sim_task_ret_lock(struct sim_handle *handle, enum dlock_status status);
+void sim_task_stamp(struct sim_handle *handle);
+int64_t sim_task_hold_ms(const struct sim_handle *handle);
+int64_t sim_task_op_timeout_ms(const struct sim_handle *handle);
+int64_t sim_in_ms(int64_t ms);
 /* One fiber of the process less. */
 void sim_process_done(struct sim_process *process, unsigned *count);
 
