@@ -96,7 +96,7 @@ static bool waiter_report(const PGresult *result, int row, dlock_waiter_fn *fn, 
         .struct_size = sizeof waiter,
         .mode = pg_query_number(result, row, WAITER_SHARED) != 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
         .position = (uint32_t)row,
-        .waited_ms = -1, /* a row says when it ends */
+        .waited_ms = -1, /* a row says when it ends; a refresh moves that */
         .owner = owner,
         .label = label != NULL ? (const char *)label : "",
     };

@@ -125,7 +125,7 @@ local function enqueue()
         waiter_drop(name, token)
         return nil
     else
-        number = number + 1
+        number = math.max(number + 1, tonumber(moment))
         call('ZADD', name.queue, number, token)
     end
     meta_keep(name.meta, waiter_ttl)

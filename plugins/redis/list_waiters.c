@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define PAGE             200 /* waiters in one answer; other clients wait while the script runs */
-#define WAITER_ELEMENTS  3
+#define WAITER_ELEMENTS  4
 #define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
 
 static size_t waiters_count(const redisReply *reply)
@@ -28,7 +28,8 @@ static bool waiter_read(const redisReply *reply, size_t i, struct dlock_waiter *
     const redisReply *owner = resp_reply_text(reply, at + 1);
     const redisReply *label = resp_reply_text(reply, at + 2);
 
-    if (mode == NULL || owner == NULL || label == NULL || mode->len == 0)
+    if (mode == NULL || owner == NULL || label == NULL || mode->len == 0 ||
+        !resp_reply_int(reply, at + 3, -1, INT64_MAX, &waiter->waited_ms))
         return false;
     waiter->mode = mode->str[0] == 's' ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
     waiter->owner = owner->str;
@@ -74,7 +75,7 @@ enum dlock_status redis_list_waiters(void *self, const unsigned char *name, uint
                                      struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct dlock_waiter waiter = {.struct_size = sizeof waiter, .waited_ms = -1};
+    struct dlock_waiter waiter = {.struct_size = sizeof waiter};
     struct resp_keys keys;
     char after[RESP_DIGITS] = "0";
     bool stopped = false;

@@ -9,7 +9,8 @@
 --            p<token> the permit
 --   readers  sorted set: tokens of readers, by the end of their leases. Holders of a semaphore are readers, too,
 --            and so is what is kept for nobody: k<token of the last holder>, with the limit 1 if it was a lock
---   queue    sorted set: tokens of waiters, in the order of their arrival
+--   queue    sorted set: tokens of waiters, in the order of their arrival: by the time of it in microseconds, or one
+--            more than the last number, if that is greater. dlock 0.2 counted from 1
 --   waiters  hash: <token> "ends mode lease length channel label" of a waiter: ends of its queue entry, and the
 --            length of the channel, which may have spaces; the mode is x, s or a limit; n the last number in the queue; x when queue and
 --            waiters expire

@@ -168,7 +168,7 @@ static bool waiter_report(void *arg, const struct dlock_holder *row)
         .struct_size = sizeof waiter,
         .mode = row->mode,
         .position = waiters->count++,
-        .waited_ms = -1, /* a row says when it ends */
+        .waited_ms = row->held_ms,
         .owner = row->owner,
         .label = row->label,
     };

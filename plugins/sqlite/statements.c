@@ -10,7 +10,8 @@
  *   readers  a row for each lease beside which there may be others: a shared one (lim is 0), or a
  *            permit of a semaphore (lim is its limit). Also a row for what is kept for nobody: a
  *            permit, or a lock (lim is 1); its token is new, and nobody has it
- *   waiters  a row for each queue entry of a name, in the order of `place`. lease_ns is how long
+ *   waiters  a row for each queue entry of a name, in the order of `place`: the time of its
+ *            arrival, or one more than the last place if that is later. lease_ns is how long
  *            a grant to this waiter lasts: waiter_lease, or the ttl if that is shorter. `mode` is
  *            the limit of a semaphore, 2 or more, or the mode of a lock.
  *
@@ -83,6 +84,10 @@ const char sqlite_upgrade_2[] = "ALTER TABLE readers ADD COLUMN lim INTEGER NOT 
 #define MINE          "name = ?1 AND token = ?2 AND boot = ?3 AND until_ns > ?4"
 #define LIVE_WAITERS  "(SELECT count(*) FROM waiters WHERE waiters.name = held.name AND " LIVE ")"
 #define DEAD_OF(name) "DELETE FROM " name " WHERE name = ?1 AND NOT (" LIVE ")"
+
+/* When a waiter was queued. dlock 0.2 counted places from 1. A place that is no time becomes one
+ * that is a millisecond ahead: its age is -1, not known. */
+#define ARRIVAL "iif(place BETWEEN 1000000000 AND ?4, place, ?4 + 1000000)"
 
 /* Takes the mark of life.h off a label. */
 #define UNMARK(table)                                                                       \
@@ -160,7 +165,7 @@ const char *const sqlite_statement_text[SQ_STATEMENTS] = {
 
     [SQ_WAITER_JOIN] =
         "INSERT INTO waiters (name, place, token, boot, mode, until_ns, lease_ns, label)"
-        " VALUES (?1, (SELECT ifnull(max(place), 0) + 1 FROM waiters WHERE name = ?1),"
+        " VALUES (?1, (SELECT max(ifnull(max(place), 0) + 1, ?4) FROM waiters WHERE name = ?1),"
         " ?2, ?3, ?9, ?5, ?10, ?8)",
     [SQ_WAITER_STAY] = "UPDATE waiters SET until_ns = max(until_ns, ?5) WHERE " MINE,
     [SQ_WAITER_AHEAD] = "SELECT count(*) FROM waiters WHERE name = ?1 AND " LIVE
@@ -177,7 +182,7 @@ const char *const sqlite_statement_text[SQ_STATEMENTS] = {
     [SQ_LIVES_NOT_READER] = UNMARK("readers"),
 
     [SQ_INSPECT] = HOLDERS("="),
-    [SQ_INSPECT_WAITERS] = "SELECT name, 0, token, boot, ?4, until_ns, label, mode = 1, 0,"
+    [SQ_INSPECT_WAITERS] = "SELECT name, 0, token, boot, " ARRIVAL ", until_ns, label, mode = 1, 0,"
                            " 0, 0, 0 FROM waiters"
                            " WHERE name = ?1 AND " LIVE " ORDER BY place",
     [SQ_LIST] = HOLDERS(">="),

@@ -34,8 +34,8 @@ the_holder_and_the_queue() {
     exits 0 "$dlock" why job
     grep -q "^holder     $host:[0-9]*:night shift, exclusive, held [0-9.]*s, [0-9.]*s left$" out || die "$(<out)"
     grep -q '^process    [0-9]* (dlock) runs on this host$' out || die "$(<out)"
-    grep -q "^waiter 0   $host:[0-9]*:first, exclusive, waits " out || die "$(<out)"
-    grep -q "^waiter 1   $host:[0-9]*:second, shared, waits " out || die "$(<out)"
+    grep -Eq "^waiter 0   $host:[0-9]*:first, exclusive, waits [0-9.]+m?s$" out || die "$(<out)"
+    grep -Eq "^waiter 1   $host:[0-9]*:second, shared, waits [0-9.]+m?s$" out || die "$(<out)"
     if grep -e '^waits for' -e DEADLOCK out; then die "it waits for nothing"; fi
     exits 0 "$dlock" why --json job
     equal '["job","runs","dlock",[],["exclusive","shared"]]' "$(jq -c '.locks[0] | [.name,
@@ -54,6 +54,26 @@ the_process_of_the_holder() {
     exits 0 "$dlock" why stopped
     grep -q "^process    $holder (dlock) is stopped on this host$" out || die "$(<out)"
     kill -CONT "$holder"
+}
+
+# labelled LABEL SECONDS: the lease of the name reused has this label, and was taken so much earlier
+labelled() {
+    /usr/bin/python3 -c 'import sqlite3, sys
+with sqlite3.connect(sys.argv[1], timeout=30) as store:
+    store.execute("UPDATE locks SET label = ?, since_ns = since_ns - ? * 1000000000", sys.argv[2:])' \
+        "${store#sqlite://}" "$1" "$2"
+}
+
+# This shell has the number of a process that held the lease before the shell began, or later.
+a_number_that_another_process_has_now() {
+    "$dlock" acquire --ttl 300s reused >token
+    labelled "$host:$$" 0
+    exits 0 "$dlock" why reused
+    grep -q "^process    $$ (.*) runs on this host$" out || die "$(<out)"
+    labelled "$host:$$" 86400
+    exits 0 "$dlock" why reused
+    grep -q "^process    $$ has ended; the lease ends by itself" out || die "$(<out)"
+    equal ended "$("$dlock" why --json reused | jq -r '.locks[0].holders[0].process.state')"
 }
 
 # then_takes URI NAME: a command that takes the name when the file go is there
@@ -145,10 +165,11 @@ bad_arguments() {
     if grep hush out err; then die "the password is shown"; fi
 }
 
-need jq
+need jq /usr/bin/python3
 shows "why: a free name exits 1" a_free_name
 shows "why: the holder, its process, and the waiters in order" the_holder_and_the_queue
 shows "why: a process that ended, and one that is stopped" the_process_of_the_holder
+shows "why: a number that belongs to another process now" a_number_that_another_process_has_now
 shows "why: what the holders wait for, one after another" a_chain_is_no_deadlock
 shows "why: names a planted cycle of three processes over two stores" a_planted_deadlock_over_two_stores
 shows "why: a store that is not given is not known" one_store_of_two_shows_no_deadlock

@@ -161,32 +161,54 @@ void dlt_case_queue_counts_in_inspect(struct dlt_run *run)
     line_close(&line);
 }
 
-/* What dlock_client_waiters has to show: labels and modes, in order. */
-struct shown {
-    const char *const *labels;
-    const enum dlock_mode *modes;
-    uint32_t count, want;
+/* What dlock_client_waiters has to show of a waiter, which was queued between two moments. */
+struct arrival {
+    const char *label;
+    enum dlock_mode mode;
+    int64_t from_ns, until_ns;
 };
+
+struct shown {
+    const struct arrival *arrivals;
+    uint32_t count, want;
+    int64_t asked_ns;
+};
+
+#define ROUNDED_MS 5
+
+/* A store knows it exactly, or not at all. */
+static void waited_check(const struct shown *shown, const struct dlock_waiter *waiter)
+{
+    const struct arrival *arrival = &shown->arrivals[shown->count];
+    const int64_t most_ms = (dlt_now_ns() - arrival->from_ns) / 1000000 + ROUNDED_MS;
+    const int64_t least_ms = (shown->asked_ns - arrival->until_ns) / 1000000 - ROUNDED_MS;
+
+    DLT_CHECK(waiter->waited_ms == -1 ||
+                  (waiter->waited_ms >= least_ms && waiter->waited_ms <= most_ms),
+              "waiter %" PRIu32 " has waited %" PRId64 " ms, want %" PRId64 " to %" PRId64,
+              shown->count, waiter->waited_ms, least_ms, most_ms);
+}
 
 static bool shown_check(void *arg, const struct dlock_waiter *waiter)
 {
     struct shown *shown = arg;
+    const struct arrival *arrival = &shown->arrivals[shown->count];
     const char *end = strrchr(waiter->label, ':');
 
     DLT_CHECK(shown->count < shown->want, "more than %" PRIu32 " waiters are shown", shown->want);
-    DLT_CHECK(end != NULL && strcmp(end + 1, shown->labels[shown->count]) == 0,
+    DLT_CHECK(end != NULL && strcmp(end + 1, arrival->label) == 0,
               "waiter %" PRIu32 " has label \"%s\", want \"%s\"", shown->count, waiter->label,
-              shown->labels[shown->count]);
-    DLT_CHECK(waiter->mode == shown->modes[shown->count], "waiter %" PRIu32 " has mode %d",
-              shown->count, (int)waiter->mode);
+              arrival->label);
+    DLT_CHECK(waiter->mode == arrival->mode, "waiter %" PRIu32 " has mode %d", shown->count,
+              (int)waiter->mode);
+    waited_check(shown, waiter);
     shown->count++;
     return false;
 }
 
-static void shown_are(struct line *line, const char *const *labels, const enum dlock_mode *modes,
-                      uint32_t want)
+static void shown_are(struct line *line, const struct arrival *arrivals, uint32_t want)
 {
-    struct shown shown = {.labels = labels, .modes = modes, .want = want};
+    struct shown shown = {.arrivals = arrivals, .want = want, .asked_ns = dlt_now_ns()};
     enum dlock_status status = dlock_client_waiters(line->client, line->name.text, line->name.len,
                                                     shown_check, &shown, &dlt_err);
 
@@ -197,34 +219,44 @@ static void shown_are(struct line *line, const char *const *labels, const enum d
               want);
 }
 
+static void arrival_make(struct line *line, struct arrival *arrival, struct dlt_waiter *waiter,
+                         uint32_t i)
+{
+    const struct dlock_options options = {.struct_size = sizeof options, .label = arrival->label};
+
+    dlock_free(line->locks[i]);
+    line->locks[i] = dlt_lock_with(line->run, line->clients[i], "x", &options);
+    arrival->from_ns = dlt_now_ns();
+    dlt_waiter_enter(waiter, line->locks[i], arrival->mode, 30000, -1);
+    dlt_waiters_await(line->client, &line->name, i + 1, i + 1);
+    arrival->until_ns = dlt_now_ns();
+    dlt_sleep_ms(4 * ROUNDED_MS);
+}
+
 /* Of two readers behind a writer the second one gives up. A granted waiter is a holder. */
 void dlt_case_queue_is_shown(struct dlt_run *run)
 {
-    static const char *const labels[] = {"one", "two", "three"};
-    static const enum dlock_mode modes[] = {DLOCK_EXCLUSIVE, DLOCK_SHARED, DLOCK_SHARED};
+    struct arrival arrivals[] = {{.label = "one", .mode = DLOCK_EXCLUSIVE},
+                                 {.label = "two", .mode = DLOCK_SHARED},
+                                 {.label = "three", .mode = DLOCK_SHARED}};
     struct dlt_waiter waiters[3];
     struct line line;
 
     line_open(&line, run, NEVER_MS, "");
-    shown_are(&line, labels, modes, 0);
+    shown_are(&line, arrivals, 0);
     DLT_OK(dlock_trylock(line.holder, &dlt_err));
-    for (int i = 0; i < 3; i++) {
-        const struct dlock_options options = {.struct_size = sizeof options, .label = labels[i]};
-
-        dlock_free(line.locks[i]);
-        line.locks[i] = dlt_lock_with(run, line.clients[i], "x", &options);
-        dlt_waiter_enter(&waiters[i], line.locks[i], modes[i], 30000, -1);
-        dlt_waiters_await(line.client, &line.name, (uint32_t)i + 1, (uint32_t)i + 1);
-        shown_are(&line, labels, modes, (uint32_t)i + 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        arrival_make(&line, &arrivals[i], &waiters[i], i);
+        shown_are(&line, arrivals, i + 1);
     }
     dlock_cancel(line.locks[2]);
     DLT_STATUS(dlt_waiter_join(&waiters[2]), DLOCK_CANCELED);
     dlt_waiters_await(line.client, &line.name, 2, 2);
-    shown_are(&line, labels, modes, 2);
+    shown_are(&line, arrivals, 2);
     DLT_OK(dlock_unlock(line.holder, &dlt_err));
     DLT_OK(dlt_waiter_join_within(&waiters[0], SOON_MS));
     dlt_waiters_await(line.client, &line.name, 1, 1);
-    shown_are(&line, labels + 1, modes + 1, 1);
+    shown_are(&line, arrivals + 1, 1);
     DLT_OK(dlock_unlock(line.locks[0], &dlt_err));
     DLT_OK(dlt_waiter_join_within(&waiters[1], SOON_MS));
     line_close(&line);

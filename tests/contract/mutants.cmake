@@ -150,6 +150,8 @@ dlt_add_mutant(counts_no_waiters queue.c queue_counts_in_inspect
   "count += e->expires_ns > now_ns;" "count += 0;")
 dlt_add_mutant(shows_the_last_first inspect.c queue_is_shown
   "waiter_report(&shot.found[i], i, fn, arg);" "waiter_report(&shot.found[shot.count - 1 - i], i, fn, arg);")
+dlt_add_mutant(shows_no_age_of_waiters inspect.c queue_is_shown
+  ".waited_ms = found->info.held_ms," ".waited_ms = 0,")
 dlt_add_mutant(shows_no_modes_of_waiters inspect.c queue_is_shown
   ".mode = entry->mode," ".mode = DLOCK_EXCLUSIVE,")
 dlt_add_mutant(keeps_places_that_were_left plugin.c queue_is_left_at_the_timeout

@@ -226,7 +226,8 @@ static bool queued_take(void *arg, const struct dlock_waiter *waiter)
 
     if (taken->count == taken->room)
         return true;
-    *out = (struct dlt_queued){.mode = waiter->mode, .position = waiter->position};
+    *out = (struct dlt_queued){
+        .mode = waiter->mode, .position = waiter->position, .waited_ms = waiter->waited_ms};
     (void)snprintf(out->owner, sizeof out->owner, "%s", waiter->owner);
     (void)snprintf(out->label, sizeof out->label, "%s", waiter->label);
     return ++taken->count == taken->room;

@@ -75,6 +75,7 @@ struct dlt_queued {
     char owner[64];
     char label[256];
     uint32_t mode, position;
+    int64_t waited_ms;
 };
 /* The waiters, at most as many as *count says, after which no more are asked for; sets it. */
 enum dlock_status dlt_list_waiters(struct dlt_session *session, const char *name,

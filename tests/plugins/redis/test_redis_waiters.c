@@ -76,6 +76,44 @@ Test(waiters, in_order_with_mode_and_label)
     shown(0);
 }
 
+/* dlock 0.2 counted: such a number, and one that lies ahead of the server's clock, tells no time.
+ */
+Test(waiters, know_since_when_they_are_queued)
+{
+    static const char entry[] = "62626262626262626262626262626262";
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_enqueue(&s, &b), DLOCK_BUSY);
+    dlt_sleep_ms(200);
+    cr_assert_eq(dlt_enqueue(&s, &c), DLOCK_BUSY);
+    cr_assert_eq(dlt_enqueue(&s, &b), DLOCK_BUSY, "a refresh");
+    shown(2);
+    cr_assert_geq(waiters[0].waited_ms, waiters[1].waited_ms + 199);
+    cr_assert_geq(waiters[1].waited_ms, 0);
+    (void)dlt_redis_ask(&server, "ZADD dl:{job}:q XX 7 %s", entry);
+    shown(2);
+    cr_assert_eq(waiters[0].waited_ms, -1);
+    cr_assert_geq(waiters[1].waited_ms, 0);
+    (void)dlt_redis_ask(&server, "ZADD dl:{job}:q XX 8000000000000000 %s", entry);
+    shown(2);
+    cr_assert_geq(waiters[0].waited_ms, 0);
+    cr_assert_eq(waiters[1].waited_ms, -1);
+}
+
+/* After a client of 0.2, and after a step of the clock, a new waiter is the last one all the same.
+ */
+Test(waiters, go_behind_those_that_another_release_numbered)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_enqueue(&s, &b), DLOCK_BUSY);
+    (void)dlt_redis_ask(&server, "ZADD dl:{job}:q XX 8000000000000000 %s",
+                        "62626262626262626262626262626262");
+    (void)dlt_redis_ask(&server, "HSET dl:{job}:w n 8000000000000000");
+    cr_assert_eq(dlt_enqueue(&s, &c), DLOCK_BUSY);
+    shown(2);
+    cr_assert_str_eq(waiters[1].owner, "63636363636363636363636363636363");
+}
+
 Test(waiters, of_a_semaphore)
 {
     a.req.limit = b.req.limit = c.req.limit = 2;

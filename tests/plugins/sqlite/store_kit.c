@@ -239,6 +239,34 @@ enum dlock_status dlt_store_inspect(struct dlt_store *store, const char *name,
     return status;
 }
 
+struct waited {
+    int64_t *out;
+    size_t count, room;
+};
+
+static bool waited_take(void *arg, const struct dlock_waiter *waiter)
+{
+    struct waited *taken = arg;
+
+    if (taken->count < taken->room)
+        taken->out[taken->count++] = waiter->waited_ms;
+    return taken->count == taken->room;
+}
+
+enum dlock_status dlt_store_waited(struct dlt_store *store, const char *name, int64_t *waited_ms,
+                                   size_t *count)
+{
+    struct waited taken = {waited_ms, 0, *count};
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    calls_begin(store);
+    status = store->ops->list_waiters(store->self, (const unsigned char *)name,
+                                      (uint32_t)strlen(name), dlt_host_in(&store->host, CALL_MS),
+                                      waited_take, &taken, &store->err);
+    *count = taken.count;
+    return status;
+}
+
 void dlt_store_request(struct dlt_store *store, struct dlt_request *request, const char *name,
                        unsigned char owner, int64_t ttl_ms)
 {

@@ -67,6 +67,10 @@ enum dlock_status dlt_store_list(struct dlt_store *store, const char *prefix,
 enum dlock_status dlt_store_inspect(struct dlt_store *store, const char *name,
                                     struct dlt_holder *holder, size_t *count);
 
+/* For how long the waiters of a name have waited, by position; *count as above. */
+enum dlock_status dlt_store_waited(struct dlt_store *store, const char *name, int64_t *waited_ms,
+                                   size_t *count);
+
 /* dlt_request_init, due in 2 s. */
 void dlt_store_request(struct dlt_store *store, struct dlt_request *request, const char *name,
                        unsigned char owner, int64_t ttl_ms);

@@ -5,6 +5,7 @@
 #include "store_kit.h"
 
 #include <criterion/criterion.h>
+#include <sqlite3.h>
 #include <string.h>
 
 #define LEASE_MS 3000 /* of a place, and of a grant that came unasked */
@@ -115,6 +116,48 @@ Test(queue, QUEUED_tells_place_lease_and_counter)
     queues(&a);
     cr_assert_eq(t.grant.queue_position, 0, "again with the same token: the same place");
     state_is("h", 2);
+}
+
+static void sql(const char *text)
+{
+    sqlite3 *db = NULL;
+
+    cr_assert_eq(sqlite3_open(path, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_busy_timeout(db, 10000), SQLITE_OK);
+    cr_assert_eq(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK, "%s", sqlite3_errmsg(db));
+    (void)sqlite3_close(db);
+}
+
+static int64_t waited_ms(size_t position)
+{
+    int64_t waited[4];
+    size_t count = 4;
+
+    cr_assert_eq(dlt_store_waited(&t, "job", waited, &count), DLOCK_OK, "%s", t.err.message);
+    cr_assert_lt(position, count);
+    return waited[position];
+}
+
+/* dlock 0.2 counted places: such a one, and one of a time that is still to come, tell no time. */
+Test(queue, a_place_tells_since_when_it_is_there)
+{
+    int64_t first = 0;
+
+    holds(&holder);
+    queues(&a);
+    dlt_sleep_ms(200);
+    queues(&b);
+    queues(&a);
+    first = waited_ms(0);
+    cr_assert_geq(first, 199, "a refresh changes nothing");
+    cr_assert_geq(waited_ms(1), 0);
+    cr_assert_leq(waited_ms(1), waited_ms(0));
+    sql("UPDATE waiters SET place = 7 WHERE place = (SELECT min(place) FROM waiters)");
+    cr_assert_eq(waited_ms(0), -1);
+    sql("UPDATE waiters SET place = place + 3600000000000 WHERE place > 7");
+    cr_assert_eq(waited_ms(1), -1);
+    queues(&second);
+    cr_assert_eq(waited_ms(2), -1, "behind those that are there");
 }
 
 Test(queue, TRY_without_ENQUEUE_does_not_queue)
