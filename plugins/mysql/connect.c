@@ -4,6 +4,7 @@
 #include "async.h"
 #include "connect_thread.h"
 #include "net/cloexec.h"
+#include "net/keep_alive.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -183,6 +184,8 @@ static enum dlock_status connect_with(struct my_connection *conn, const char *pa
         return connect_failed(conn, err);
     }
     conn->socket = mysql_get_socket(conn->mysql) + 1;
+    if (conn->for_queue) /* which waits for long, and has no deadline that would end it */
+        keep_alive_start(conn->socket - 1);
     /* With TLS the library reads whole records, by read(2). */
     if (conn->tls)
         (void)fcntl(conn->socket - 1, F_SETFL, fcntl(conn->socket - 1, F_GETFL) | O_NONBLOCK);

@@ -30,6 +30,11 @@ bool my_errmap_contention(unsigned code)
            code == 3572 /* NOWAIT of MySQL */;
 }
 
+bool my_errmap_out_of_time(unsigned code)
+{
+    return code == 1969 || code == 3024;
+}
+
 /* The statement was not begun or was undone, and the reason may pass. */
 static bool undone(unsigned code)
 {
@@ -52,14 +57,12 @@ static bool undone(unsigned code)
     case 1015:
     case 1100:
     case 1192:
-    case 1317: /* interrupted; max_statement_time, max_execution_time */
-    case 1969:
-    case 3024:
+    case 1317: /* interrupted */
     case 1243: /* the prepared statement is unknown, or has to be prepared again */
     case 1615:
         return true;
     default:
-        return my_errmap_contention(code);
+        return my_errmap_contention(code) || my_errmap_out_of_time(code);
     }
 }
 

@@ -24,6 +24,9 @@ bool my_errmap_fatal(unsigned code);
 /* Whether another transaction was in the way and nothing has happened: 1205, 1213, 1020, 1062. */
 bool my_errmap_contention(unsigned code);
 
+/* Whether the server ended a statement that had waited, or run, for too long. */
+bool my_errmap_out_of_time(unsigned code);
+
 /* status, or BUSY if it was a failure by contention. */
 enum dlock_status my_errmap_contended(enum dlock_status status, const struct dlock_error *err);
 

@@ -45,7 +45,7 @@ void my_execute_input(struct my_connection *conn, const struct dlock_request *re
 /* The mark where dialects or tables differ, or the end. A text has one at most. */
 static const char *find_mark(const char *text)
 {
-    static const char *const marks[] = {"@s", "@w", "@j"};
+    static const char *const marks[] = {"@s", "@w", "@q", "@j"};
     const char *mark = NULL;
 
     for (size_t i = 0; mark == NULL && i < sizeof marks / sizeof marks[0]; i++)
@@ -61,6 +61,8 @@ static const char *mark_text(const struct my_connection *conn, const char *mark)
         return conn->dialect->share;
     case 'w':
         return conn->dialect->at_once;
+    case 'q':
+        return conn->dialect->in_line;
     case 'j':
         return conn->with_data ? MY_DATA_OF_HOLDER : "''";
     default:

@@ -8,6 +8,7 @@
 #include "permit.h"
 #include "queue.h"
 #include "reader.h"
+#include "setup.h"
 
 int64_t my_lease_left_ms(int64_t exclusive_us, int64_t readers_us)
 {
@@ -141,6 +142,25 @@ static enum dlock_status exclusive_try(struct my_connection *conn, const struct 
     return DLOCK_OK;
 }
 
+/* The head has not reserved the name for so long: it would be the second one that the server has
+ * ended, or this entry is lost. */
+#define SILENT_S (2 * MY_HEAD_S)
+
+/* BUSY: other waiters come first. A grant here would pass them: the reservation of the head lapses
+ * when the head is slow, and ends when it gets the name. */
+static enum dlock_status order_check(struct my_connection *conn, const struct my_slot *slot,
+                                     struct dlock_error *err)
+{
+    bool there = false;
+    enum dlock_status status = DLOCK_OK;
+
+    if (!my_queue_is_behind(slot->queue) || slot->doubtful)
+        return DLOCK_OK;
+    conn->input.number = SILENT_S * 1000 * MY_US_PER_MS;
+    status = my_execute_row(conn, MY_QUEUE_SILENT, &there, err);
+    return status == DLOCK_OK && there && conn->row.number[0] == 0 ? DLOCK_BUSY : status;
+}
+
 void my_lease_tried(struct my_slot *slot, enum dlock_status status)
 {
     slot->tried = status == DLOCK_BUSY;
@@ -156,6 +176,11 @@ enum dlock_status my_lease_try(struct my_connection *conn, const struct dlock_re
 
     my_execute_input(conn, req);
     slot->asked = true;
+    status = order_check(conn, slot, err);
+    if (status != DLOCK_OK) {
+        my_lease_tried(slot, status);
+        return status;
+    }
     if (alone)
         status = exclusive_try(conn, req, grant, err);
     else if (my_permit_is(req))

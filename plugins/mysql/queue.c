@@ -154,15 +154,22 @@ enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *sess
     return status == DLOCK_OK ? DLOCK_BUSY : status;
 }
 
-enum dlock_status my_queue_ping(struct my_queue *queue, int64_t deadline_ns,
-                                struct dlock_error *err)
+/* A busy server or client does not cost the head its entry. An end that the server has given it
+ * arrives as an answer; where none can arrive, the head gives up. */
+enum dlock_status my_queue_ping(struct my_queue *queue, struct dlock_error *err)
 {
     struct my_connection *conn = queue->conn;
+    const int64_t silent_ns = my_connection_now(conn) - conn->answered_ns;
+    enum dlock_status status = DLOCK_OK;
 
-    if (my_connection_now(conn) - conn->answered_ns < MY_HEAD_S * DL_NS_PER_S / 3)
+    if (silent_ns < MY_HEAD_S * DL_NS_PER_S / 3)
         return DLOCK_OK;
-    conn->deadline_ns = my_connection_exchange_until(conn, deadline_ns, EXCHANGE_NS);
-    return my_query(conn, "DO 0", err);
+    conn->deadline_ns = 0;
+    status = conn->ping_wait != 0 ? my_query_catch_up(conn, err) : my_query_ping(conn, err);
+    if (conn->ping_wait == 0)
+        return status;
+    conn->dead = silent_ns >= 2 * MY_HEAD_S * DL_NS_PER_S;
+    return conn->dead ? status : DLOCK_OK;
 }
 
 bool my_queue_keep(struct my_queue *queue)
@@ -176,7 +183,8 @@ void my_queue_pass(struct my_queue *queue)
     struct dlock_error ignored = DLOCK_ERROR_INIT;
 
     queue->conn->answered_ns = 0; /* the server may have ended it */
-    if (!queue->head || my_connection_enter(queue->conn, 0, &ignored) != DLOCK_OK)
+    if (!queue->head || my_connection_enter(queue->conn, 0, &ignored) != DLOCK_OK ||
+        my_query_catch_up(queue->conn, &ignored) != DLOCK_OK)
         return;
     queue->call = (struct my_call){.kind = MY_QUERY, .text = "DO RELEASE_ALL_LOCKS()"};
     queue->passed = true;

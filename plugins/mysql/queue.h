@@ -25,9 +25,15 @@ struct my_queue *my_queue_take(struct my_shared *shared, bool may_connect, int64
 enum dlock_status my_queue_await(struct my_queue *queue, struct my_session *session,
                                  const struct dlock_request *req, struct dlock_error *err);
 
-/* The head's sign of life, when it is due. OK, or it is not the head any more. */
-enum dlock_status my_queue_ping(struct my_queue *queue, int64_t deadline_ns,
-                                struct dlock_error *err);
+/* There is an entry, and the server has not let it through yet. */
+static inline bool my_queue_is_behind(const struct my_queue *queue)
+{
+    return queue != NULL && !queue->head;
+}
+
+/* The head's sign of life, when it is due. Waits for nothing: a later call reads the answer. OK, or
+ * it is not the head any more. */
+enum dlock_status my_queue_ping(struct my_queue *queue, struct dlock_error *err);
 
 /* The head got the name. true: the others wait until it gives it back. */
 bool my_queue_keep(struct my_queue *queue);

@@ -9,7 +9,7 @@
  *
  *   row      {names}    a row a name for ever: fence, the exclusive holder (token, until_us), and
  *                       until when readers may hold it (readers_us, the greatest of theirs).
- *                       While next_us is in the future, next_token alone may take the name
+ *                       While next_us is in the near future, next_token alone may take the name
  *            {readers}  a row a reader
  *   insert   {names}    a row a name that is held
  *            {readers}  as above

@@ -24,6 +24,7 @@ static const struct my_dialect mariadb = {
     .galera = true,
     .share = "LOCK IN SHARE MODE",
     .at_once = "SET STATEMENT innodb_lock_wait_timeout=0 FOR ",
+    .in_line = "SET STATEMENT max_statement_time=@i*0.00000075 FOR ",
 };
 
 /* From the manual of MySQL 8.0; never run. */

@@ -22,7 +22,18 @@
 #define UNREAD "readers_us <= " MY_NOW
 #define UNTIL  "(" MY_NOW " + @d)"
 
-#define MAY_TAKE "(next_us <= " MY_NOW " OR next_token = @t)"
+/* A reservation that seems to last longer is of before a step back of the clock. watch.c makes
+ * those of 1.25 s at most. */
+#define RESERVED     "next_us BETWEEN 1 + " MY_NOW " AND 10000000 + " MY_NOW
+#define NOT_RESERVED "NOT (" RESERVED ")"
+#define MAY_TAKE     "(" NOT_RESERVED " OR next_token = @t)"
+#define RESERVE(reservations) \
+    "UPDATE " reservations " SET next_token = @t, next_us = " MY_NOW " + @i WHERE name = @n"
+/* By a waiter that was the head. What is below 0 reserves nothing, and says when the queue was
+ * alive last. */
+#define UNRESERVED "next_us = IF(next_token = @t OR " NOT_RESERVED ", -" MY_NOW ", next_us)"
+#define IS_SILENT(reservations) \
+    "SELECT ABS(next_us) <= " MY_NOW " - @i FROM " reservations " WHERE name = @n"
 
 #define NEXT_FENCE "GREATEST(fence + 32, " MY_NOW ")"
 _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
@@ -151,7 +162,7 @@ _Static_assert(MY_PERMIT_SCALE == 4096, "MY_PERMIT_ADD spells it out");
 /* Waiters sleep in GET_LOCK, but the head, which polls, and has the name reserved meanwhile. The
  * server shows the connections of the same user. */
 #define WAITERS(reservations)                                                             \
-    "SELECT COUNT(*) + COALESCE((SELECT next_us > " MY_NOW " FROM " reservations          \
+    "SELECT COUNT(*) + COALESCE((SELECT " RESERVED " FROM " reservations                  \
     " WHERE name = @n), 0) FROM information_schema.processlist WHERE state = 'User lock'" \
     " AND db = DATABASE() AND info = x'@b'"
 
@@ -184,20 +195,21 @@ static const struct my_sql row[MY_STATEMENTS] = {
      * write. Therefore the token stays after an unlock. */
     [MY_TAKE] = {"UPDATE {names} SET fence = LAST_INSERT_ID(" NEXT_FENCE "), since_us = " MY_NOW ","
                  " until_us = " UNTIL ", token = @t, label = @l"
-                 " WHERE name = @n AND " OVER " AND " UNREAD " AND next_us <= " MY_NOW,
+                 " WHERE name = @n AND " OVER " AND " UNREAD " AND " NOT_RESERVED,
                  ""},
     /* Where until_us is in the future here, its holder tries again. */
     [MY_TAKE_AGAIN] = {"UPDATE {names} SET"
                        " fence = LAST_INSERT_ID(IF(" LIVE ", fence, " NEXT_FENCE ")),"
                        " since_us = IF(" LIVE ", since_us, " MY_NOW "),"
                        " until_us = GREATEST(until_us, " UNTIL "), token = @t, label = @l,"
-                       " next_us = IF(next_token = @t, 0, next_us)"
-                       " WHERE name = @n AND " UNREAD " AND ((" LIVE " AND token = @t)"
+                       " " UNRESERVED " WHERE name = @n AND " UNREAD " AND ((" LIVE
+                       " AND token = @t)"
                        " OR (" OVER " AND " MAY_TAKE "))",
                        ""},
-    [MY_RESERVE] = {"UPDATE {names} SET next_token = @t, next_us = " MY_NOW " + @i WHERE name = @n",
-                    ""},
-    [MY_UNRESERVE] = {"UPDATE {names} SET next_us = 0 WHERE name = @n AND next_token = @t", ""},
+    [MY_RESERVE] = {"@w" RESERVE("{names}"), ""},
+    [MY_RESERVE_IN_LINE] = {"@q" RESERVE("{names}"), ""},
+    [MY_UNRESERVE] = {"UPDATE {names} SET " UNRESERVED " WHERE name = @n", ""},
+    [MY_QUEUE_SILENT] = {IS_SILENT("{names}"), "i"},
     [MY_CREATE] = {"INSERT INTO {names} (name, fence, token, since_us, until_us, readers_us, label,"
                    " next_token, next_us)"
                    " VALUES (@n, LAST_INSERT_ID(" MY_NOW "), @t, " MY_NOW ", " UNTIL
@@ -220,7 +232,7 @@ static const struct my_sql row[MY_STATEMENTS] = {
                        ""},
     [MY_TAKE_ALL] = {"@wUPDATE {names}" BY_KEY " SET fence = " NEXT_FENCE ", since_us = " MY_NOW
                      ", until_us = " UNTIL ", token = @t, label = @l"
-                     " WHERE name IN (@b) AND " OVER " AND " UNREAD " AND next_us <= " MY_NOW,
+                     " WHERE name IN (@b) AND " OVER " AND " UNREAD " AND " NOT_RESERVED,
                      ""},
     [MY_READ_ALL] = {"SELECT name, token, until_us - " MY_NOW ", readers_us - " MY_NOW ", fence"
                      " FROM {names}" BY_KEY " WHERE name IN (@b)",
@@ -258,13 +270,13 @@ static const struct my_sql insert[MY_STATEMENTS] = {
                  " SELECT @n, @t, " MY_NOW ", " UNTIL ", 0, @l FROM DUAL WHERE NOT EXISTS"
                  " (SELECT 1 FROM {fences} WHERE name = @n AND NOT " MAY_TAKE ")",
                  ""},
-    [MY_RESERVE] = {"UPDATE {fences} SET next_token = @t, next_us = " MY_NOW
-                    " + @i WHERE name = @n",
-                    ""},
-    [MY_UNRESERVE] = {"UPDATE {fences} SET next_us = 0 WHERE name = @n AND next_token = @t", ""},
+    [MY_RESERVE] = {"@w" RESERVE("{fences}"), ""},
+    [MY_RESERVE_IN_LINE] = {"@q" RESERVE("{fences}"), ""},
+    [MY_UNRESERVE] = {"UPDATE {fences} SET " UNRESERVED " WHERE name = @n", ""},
+    [MY_QUEUE_SILENT] = {IS_SILENT("{fences}"), "i"},
     [MY_SWEEP] = {"DELETE FROM {names} WHERE name = @n AND " OVER " AND " UNREAD, ""},
     [MY_FENCE] = {"UPDATE {fences} SET fence = LAST_INSERT_ID(" NEXT_FENCE "),"
-                  " next_us = IF(next_token = @t, 0, next_us) WHERE name = @n AND " HELD,
+                  " " UNRESERVED " WHERE name = @n AND " HELD,
                   ""},
     [MY_FENCE_FIRST] = {"INSERT INTO {fences} (name, fence, next_token, next_us)"
                         " SELECT @n, LAST_INSERT_ID(" MY_NOW "), '', 0 FROM DUAL WHERE " HELD,
@@ -282,7 +294,7 @@ static const struct my_sql insert[MY_STATEMENTS] = {
     [MY_TAKE_ALL] = {"@wINSERT IGNORE INTO {names}"
                      " (name, token, since_us, until_us, readers_us, label)"
                      " SELECT name, @t, " MY_NOW ", " UNTIL ", 0, @l FROM {fences}" BY_KEY
-                     " WHERE name IN (@b) AND next_us <= " MY_NOW,
+                     " WHERE name IN (@b) AND " NOT_RESERVED,
                      ""},
     [MY_FENCE_ALL] = {"@wUPDATE {fences} f" BY_KEY " SET fence = " NEXT_FENCE
                       " WHERE f.name IN (@b) AND EXISTS (SELECT 1 FROM {names} n"

@@ -39,12 +39,14 @@ enum my_statement {
     MY_READER_REMOVE,
     MY_READER_BREAK,
     MY_READER_REAP,
-    MY_STEP_DOWN,      /* the exclusive part of a downgrade */
-    MY_READERS_UPDATE, /* ends each change of readers */
-    MY_RESERVE,        /* only this head takes the name when it is free, for @i microseconds */
+    MY_STEP_DOWN,       /* the exclusive part of a downgrade */
+    MY_READERS_UPDATE,  /* ends each change of readers */
+    MY_RESERVE,         /* only this head takes the name when it is free, for @i microseconds */
+    MY_RESERVE_IN_LINE, /* the same behind other transactions; as text only */
     MY_UNRESERVE,
-    MY_SWEEP, /* insert: a row that nobody holds */
-    MY_FENCE, /* insert, session: the next number, and its owner */
+    MY_QUEUE_SILENT, /* no head has reserved or taken the name for @i microseconds */
+    MY_SWEEP,        /* insert: a row that nobody holds */
+    MY_FENCE,        /* insert, session: the next number, and its owner */
     MY_FENCE_FIRST,
     MY_FENCE_READ,
     MY_ROW_NOWAIT, /* session: the row lock */

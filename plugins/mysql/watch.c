@@ -2,18 +2,26 @@
 /*
  * Waiting for a row. Only the head of the queue polls it, in short intervals, and has the name
  * reserved: a caller that comes when the name is free does not take it before the waiters. The
- * queue entry belongs to the attempt and outlives this call. Without a connection for the queue the
- * waiter polls the row alone: an UNAVAILABLE would end the connections of the client (FAI-1), at a
- * server that has no room for more.
+ * waiters behind it take nothing, reserved or not (lease.c). The queue entry belongs to the attempt
+ * and outlives this call. Without a connection for the queue the waiter polls the row alone: an
+ * UNAVAILABLE would end the connections of the client (FAI-1), at a server that has no room for
+ * more.
  */
 #include "watch.h"
 
 #include "execute.h"
 #include "permit.h"
+#include "query.h"
 #include "queue.h"
+#include "setup.h"
 
-/* The name stays reserved for the head for so long after its last reservation. */
+#include <stdlib.h>
+
+/* The name stays reserved for the head for so long after its last reservation; */
 #define RESERVE_NS (250 * DL_NS_PER_MS)
+/* and for so long after the begin of one that may have waited most of this for the row. */
+#define RESERVE_IN_LINE_NS (5 * RESERVE_NS)
+#define IN_LINE_LEAST_NS   (40 * DL_NS_PER_MS)
 
 #define POLL_LEAST_NS (1 * DL_NS_PER_MS)
 #define POLL_MOST_NS  (25 * DL_NS_PER_MS)
@@ -22,6 +30,15 @@
 #define ALONE_LEAST_NS (10 * DL_NS_PER_MS)
 #define ALONE_MOST_NS  (250 * DL_NS_PER_MS)
 #define LOGIN_NS       (100 * DL_NS_PER_MS)
+
+/* Nobody has to take back a reservation that ends with the wait. */
+static int64_t reserve_ns(const struct my_connection *conn, const struct dlock_request *req,
+                          int64_t most_ns)
+{
+    const int64_t left_ns = req->deadline_ns - my_connection_now(conn);
+
+    return left_ns < most_ns ? left_ns : most_ns;
+}
 
 /* One statement of the head, whose deadline may be later than that of the wait. */
 static enum dlock_status step(struct my_connection *conn, const struct dlock_request *req,
@@ -32,7 +49,7 @@ static enum dlock_status step(struct my_connection *conn, const struct dlock_req
 
     conn->deadline_ns = my_connection_exchange_until(conn, req->deadline_ns, INT64_MAX / 2);
     conn->stop = NULL;
-    conn->input.number = RESERVE_NS / 1000;
+    conn->input.number = reserve_ns(conn, req, RESERVE_NS) / DL_NS_PER_US;
     status = my_execute(conn, which, err);
     conn->stop = stop;
     conn->deadline_ns = req->deadline_ns;
@@ -72,26 +89,77 @@ static int64_t pause_of(const struct my_connection *conn, const struct my_queue 
     return ns < POLL_MOST_NS ? ns : POLL_MOST_NS;
 }
 
+/* Behind those who want the row, too. Where they follow one another, and a reader or a permit has
+ * it for some exchanges, no moment comes in which nobody has it. */
+static enum dlock_status reserve_in_line(struct my_connection *conn,
+                                         const struct dlock_request *req, int64_t ns,
+                                         struct dlock_error *err)
+{
+    const atomic_int *stop = conn->stop;
+    enum dlock_status status = DLOCK_NOMEM;
+    char *text = NULL;
+
+    if (ns < IN_LINE_LEAST_NS || conn->dialect->in_line == NULL)
+        return DLOCK_BUSY;
+    conn->input.number = ns / DL_NS_PER_US;
+    text = my_execute_text(conn, MY_RESERVE_IN_LINE);
+    if (text == NULL)
+        return dlock_fail(err, MY_ORIGIN, status, 0, "no memory for a statement");
+    conn->deadline_ns = my_connection_exchange_until(conn, req->deadline_ns, INT64_MAX / 2);
+    conn->stop = NULL;
+    status = my_query(conn, text, err);
+    conn->stop = stop;
+    conn->deadline_ns = req->deadline_ns;
+    free(text);
+    return status == DLOCK_UNKNOWN ? DLOCK_UNAVAILABLE : status;
+}
+
+static bool is_contended(enum dlock_status status, const struct dlock_error *err)
+{
+    return my_errmap_contended(status, err) == DLOCK_BUSY ||
+           (status == DLOCK_UNAVAILABLE && my_errmap_out_of_time((unsigned)err->code));
+}
+
+/* When it is due. Where another transaction keeps the row, it is due again with the next poll. */
+static enum dlock_status reserve(struct my_connection *conn, const struct dlock_request *req,
+                                 int64_t *until_ns, struct dlock_error *err)
+{
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    int64_t now_ns = my_connection_now(conn), ns = reserve_ns(conn, req, RESERVE_NS);
+    enum dlock_status status = DLOCK_OK;
+
+    if (*until_ns >= req->deadline_ns || *until_ns - now_ns > RESERVE_NS / 3 * 2)
+        return DLOCK_OK;
+    status = step(conn, req, MY_RESERVE, &why);
+    if (is_contended(status, &why)) {
+        now_ns = my_connection_now(conn);
+        ns = reserve_ns(conn, req, RESERVE_IN_LINE_NS);
+        status = reserve_in_line(conn, req, ns, &why);
+    }
+    if (status == DLOCK_OK)
+        *until_ns = now_ns + ns;
+    if (status == DLOCK_OK || is_contended(status, &why))
+        return DLOCK_OK;
+    return dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);
+}
+
 static enum dlock_status head_poll(struct my_session *session, const struct dlock_request *req,
                                    struct my_queue *queue, struct dlock_error *err)
 {
     struct my_connection *conn = &session->conn;
-    int64_t reserved_ns = 0;
+    int64_t reserved_until_ns = 0;
     enum dlock_status status = DLOCK_OK;
 
     while (status == DLOCK_OK) {
-        if (my_connection_now(conn) - reserved_ns > RESERVE_NS / 3) {
-            reserved_ns = my_connection_now(conn);
-            status = step(conn, req, MY_RESERVE, err); /* first, or newcomers get the name */
-        }
+        status = my_queue_ping(queue, err);
+        if (status == DLOCK_OK) /* before the poll, or newcomers get the name */
+            status = reserve(conn, req, &reserved_until_ns, err);
         if (status == DLOCK_OK)
             status = poll_once(conn, req, err);
         if (status == DLOCK_OK)
             status = my_async_sleep(conn, pause_of(conn, queue));
-        if (status == DLOCK_OK)
-            status = my_queue_ping(queue, req->deadline_ns, err);
     }
-    if (status == DLOCK_TIMEOUT || status == DLOCK_CANCELED)
+    if (status == DLOCK_CANCELED)
         (void)step(conn, req, MY_UNRESERVE, err);
     return status;
 }

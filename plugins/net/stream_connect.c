@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/stream_connect.h"
+#include "net/keep_alive.h"
 #include "net/resolve.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stddef.h>
 #include <string.h>
@@ -13,22 +12,6 @@
 #include <unistd.h>
 
 #define FULL_PAUSE_MS 2 /* between two attempts at a unix socket with a full queue */
-
-/* The kernel notices in seconds, not in hours, that a server has vanished. */
-static void keep_alive(int fd)
-{
-    static const struct {
-        int level, name, value;
-    } options[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},  {SOL_SOCKET, SO_KEEPALIVE, 1},
-        {IPPROTO_TCP, TCP_KEEPIDLE, 5}, {IPPROTO_TCP, TCP_KEEPINTVL, 2},
-        {IPPROTO_TCP, TCP_KEEPCNT, 3},  {IPPROTO_TCP, TCP_USER_TIMEOUT, 12000},
-    };
-
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
-                         sizeof options[i].value);
-}
 
 /* The outcome of a connect() that returned EINPROGRESS. */
 static enum stream_result connect_result(struct stream *stream)
@@ -102,7 +85,7 @@ enum stream_result stream_connect(struct stream *stream, const struct address *a
     }
     freeaddrinfo(list);
     if (result == STREAM_OK)
-        keep_alive(stream->fd);
+        keep_alive_start(stream->fd);
     return result;
 }
 
@@ -145,7 +128,7 @@ enum stream_result stream_connect_step(struct stream *stream, short *events)
         return STREAM_TIMEOUT;
     result = connect_result(stream);
     if (result == STREAM_OK)
-        keep_alive(stream->fd);
+        keep_alive_start(stream->fd);
     return result;
 }
 

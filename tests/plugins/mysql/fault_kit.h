@@ -101,6 +101,18 @@ static inline enum dlock_status waiter_join(struct waiter *w)
     return w->status;
 }
 
+/* The one who was let through tries at once, and waits for the name after that. */
+static inline void becomes_head(struct waiter *w)
+{
+    const int64_t timeout_ms = w->timeout_ms;
+
+    w->timeout_ms = 20000;
+    waiter_start(w);
+    cr_assert_eq(waiter_join(w), DLOCK_BUSY, "%s", w->session->err.message);
+    w->timeout_ms = timeout_ms;
+    cr_assert_eq(dlt_try(w->session, w->request), DLOCK_BUSY, "%s", w->session->err.message);
+}
+
 /* So many of ours are in this state, or after 5 s they are not. */
 static inline void await_state(const char *like, int count)
 {

@@ -139,7 +139,8 @@ LEASED(BAT_1_a_name_that_is_reserved)
 {
     warm_up(&s);
     cr_assert_str_eq(dlt_maria_ask(&server,
-                                   "UPDATE f_%s SET next_token = 'w', next_us = 1e17"
+                                   "UPDATE f_%s SET next_token = 'w', next_us = 9000000 +"
+                                   " TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
                                    " WHERE name = 'b002'",
                                    is_row() ? "names" : "fences"),
                      "");

@@ -111,7 +111,7 @@ LEASED(DAT_1_a_name_that_is_reserved)
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
     (void)dlt_maria_ask(&server,
                         "UPDATE %s%s SET next_token = '0123456789012345',"
-                        " next_us = (UNIX_TIMESTAMP(SYSDATE(6)) + 60) * 1000000",
+                        " next_us = (UNIX_TIMESTAMP(SYSDATE(6)) + 9) * 1000000",
                         prefix, prefix[0] == 'r' ? "names" : "fences");
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
     want_rows("");

@@ -11,18 +11,6 @@ static unsigned long long executed(void)
     return strtoull(text + strcspn(text, " "), NULL, 10);
 }
 
-/* The one who was let through tries at once, and waits for the name after that. */
-static void becomes_head(struct waiter *w)
-{
-    const int64_t timeout_ms = w->timeout_ms;
-
-    w->timeout_ms = 20000;
-    waiter_start(w);
-    cr_assert_eq(waiter_join(w), DLOCK_BUSY, "%s", w->session->err.message);
-    w->timeout_ms = timeout_ms;
-    cr_assert_eq(dlt_try(w->session, w->request), DLOCK_BUSY, "%s", w->session->err.message);
-}
-
 LEASED(WAT_1_one_polls_and_the_rest_sleep_in_GET_LOCK)
 {
     struct waiter head = {.session = &t, .request = &b, .timeout_ms = 20000};
@@ -177,7 +165,7 @@ LEASED(TRY_3_a_free_name_that_is_reserved_says_no_time)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_str_eq(dlt_maria_ask(&server,
-                                   "UPDATE %s SET next_token = 'x', next_us = 10000000 + "
+                                   "UPDATE %s SET next_token = 'x', next_us = 9000000 + "
                                    "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
                                    table),
                      "");

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/net/address.c plugins/net/resolve.c plugins/net/spin.c plugins/resp/command.c */
+/* Tests: plugins/net/keep_alive.c */
 /* The parts of plugins/net and plugins/resp that need no server: addresses, spinning, commands. */
 #include "connection.h"
 #include "fake_host.h"
+#include "net/keep_alive.h"
 #include "net/resolve.h"
 #include "net/spin.h"
 #include "resp/command.h"
@@ -10,6 +12,8 @@
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -55,6 +59,29 @@ Test(support, addresses)
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
     cr_assert_not(address_parse(&(struct address){.port = 0}, text, 1));
+}
+
+static int option_of(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t size = sizeof value;
+
+    return getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
+}
+
+Test(support, a_vanished_peer_is_noticed_in_seconds)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    cr_assert_geq(fd, 0);
+    keep_alive_start(fd);
+    cr_assert_eq(option_of(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    cr_assert_leq(option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE) +
+                      option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL) *
+                          option_of(fd, IPPROTO_TCP, TCP_KEEPCNT),
+                  12);
+    cr_assert_eq(option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 12000);
+    (void)close(fd);
 }
 
 #define US INT64_C(1000)

@@ -3,7 +3,7 @@
 # follow.
 
 redis="dlock_plugin_redis test_redis_slots test_redis_guard test_redis_queue"
-mysql="dlock_plugin_mysql with_server dlock-conformance test_mysql_slots test_mysql_faults test_mysql_wait test_mysql_batch test_mysql_batch_cut"
+mysql="dlock_plugin_mysql with_server dlock-conformance test_mysql_slots test_mysql_faults test_mysql_wait test_mysql_order test_mysql_batch test_mysql_batch_cut"
 on_mysql() {
     printf "with_server mariadb -- ./dlock-conformance --slack 500 --only %s " "$2"
     printf "'mysql://u:secret@127.0.0.1:{port}/locks?strategy=%s'" "$1"
@@ -307,8 +307,16 @@ mutant 46 "a name that a batch took is called certainly not taken" "$mysql" \
 
 mutant 42 "a batch takes what is reserved for a waiter" "$mysql" \
     "test_mysql_batch --filter 'row/BAT_1_a_name_that_is_reserved'" \
-    plugins/mysql/statements.c '" WHERE name IN (@b) AND " OVER " AND " UNREAD " AND next_us <= " MY_NOW' \
+    plugins/mysql/statements.c '" WHERE name IN (@b) AND " OVER " AND " UNREAD " AND " NOT_RESERVED' \
     '" WHERE name IN (@b) AND " OVER " AND " UNREAD'
+
+mutant 52 "a first waiter reserves a row only if nobody uses it" "$mysql" \
+    "test_mysql_order --filter 'row/C13_a_head_reserves*'" \
+    plugins/mysql/watch.c "    if (is_contended(status, &why)) {" "    if (is_contended(status, &why) && ns < 0) {"
+
+mutant 53 "a waiter behind the first one takes what it finds free" "$mysql" \
+    "test_mysql_order --filter 'row/C13_a_waiter_behind*'" \
+    plugins/mysql/lease.c "my_queue_is_behind(slot->queue) ||" "my_queue_is_behind(NULL) ||"
 
 numbers="dlock_plugin_redlock test_redlock_numbers"
 
