@@ -12,8 +12,9 @@ struct info {
     uint32_t waiters; /* UINT32_MAX: unknown */
     uint64_t fence;   /* 0: none */
     int64_t remaining_ms;
-    int64_t held_ms; /* -1: unknown */
-    uint32_t limit;  /* of a semaphore; 0: a lock */
+    int64_t held_ms;   /* -1: unknown */
+    int64_t oldest_ms; /* held_ms of the oldest holder of the name; table_sort sets it */
+    uint32_t limit;    /* of a semaphore; 0: a lock */
     uint32_t permit;
     bool kept; /* for nobody */
     char *owner;

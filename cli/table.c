@@ -23,6 +23,16 @@ static bool waiters_known(const struct info *info)
     return info->waiters != UINT32_MAX;
 }
 
+static bool is_same_name(const struct info *a, const struct info *b)
+{
+    return a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0;
+}
+
+static int longest_first(int64_t a_ms, int64_t b_ms)
+{
+    return (a_ms < b_ms) - (a_ms > b_ms);
+}
+
 static int info_compare(const void *left, const void *right)
 {
     const struct info *a = left, *b = right;
@@ -32,14 +42,30 @@ static int info_compare(const void *left, const void *right)
     int order = (a_waiters < b_waiters) - (a_waiters > b_waiters);
 
     if (order == 0)
-        order = (a->held_ms < b->held_ms) - (a->held_ms > b->held_ms);
+        order = longest_first(a->oldest_ms, b->oldest_ms);
     if (order == 0)
         order = memcmp(a->name, b->name, len);
-    return order != 0 ? order : (a->name_len > b->name_len) - (a->name_len < b->name_len);
+    if (order == 0)
+        order = (a->name_len > b->name_len) - (a->name_len < b->name_len);
+    return order != 0 ? order : longest_first(a->held_ms, b->held_ms);
+}
+
+static void oldest_find(struct info_list *list)
+{
+    for (size_t first = 0, next = 0; first < list->count; first = next) {
+        int64_t oldest_ms = -1;
+
+        for (; next < list->count && is_same_name(&list->items[first], &list->items[next]); next++)
+            if (list->items[next].held_ms > oldest_ms)
+                oldest_ms = list->items[next].held_ms;
+        for (size_t i = first; i < next; i++)
+            list->items[i].oldest_ms = oldest_ms;
+    }
 }
 
 void table_sort(struct info_list *list)
 {
+    oldest_find(list);
     if (list->count > 1)
         qsort(list->items, list->count, sizeof *list->items, info_compare);
 }
@@ -51,8 +77,7 @@ void table_summary(const struct info_list *list, char out[TABLE_SUMMARY_SIZE])
 
     for (size_t i = 0; i < list->count; i++) {
         const struct info *info = &list->items[i];
-        const bool is_counted = i > 0 && info[-1].name_len == info->name_len &&
-                                memcmp(info[-1].name, info->name, info->name_len) == 0;
+        const bool is_counted = i > 0 && is_same_name(info - 1, info);
 
         waiters += waiters_known(info) && !is_counted ? info->waiters : 0;
     }
@@ -151,7 +176,7 @@ static struct layout layout_fit(const struct info_list *list, size_t columns)
     if (columns < TABLE_LEAST)
         columns = TABLE_LEAST;
     if (columns < TABLE_WIDE)
-        layout.width[MODE] = 0;
+        layout.width[MODE] = layout.width[DATA] = 0;
     for (enum column column = MODE; column < COLUMNS; column++) {
         numbers += layout.width[column];
         shown += layout.width[column] > 0;
@@ -161,6 +186,17 @@ static struct layout layout_fit(const struct info_list *list, size_t columns)
     texts_fit(&layout,
               columns > numbers + texts * TEXT_LEAST ? columns - numbers : texts * TEXT_LEAST);
     return layout;
+}
+
+/* What is left of a text, beside the CUT: no part of an escape \xHH. */
+static size_t cut_length(const char *text, size_t width)
+{
+    const size_t most = width - 1;
+
+    for (size_t i = most > 3 ? most - 3 : 0; i < most; i++)
+        if (text[i] == '\\')
+            return i;
+    return most;
 }
 
 /* Texts on the left, numbers on the right of their columns. */
@@ -173,9 +209,11 @@ static void cell_print(FILE *out, const struct layout *layout, enum column colum
         return;
     if (column > NAME)
         (void)fprintf(out, "%*s", GAP, "");
-    if (len > width)
-        (void)fprintf(out, "%.*s%c", (int)width - 1, text, CUT);
-    else if (column <= MODE)
+    if (len > width) {
+        const size_t left = cut_length(text, width);
+
+        (void)fprintf(out, "%.*s%c%*s", (int)left, text, CUT, (int)(width - 1 - left), "");
+    } else if (column <= MODE)
         (void)fprintf(out, "%-*s", (int)width, text);
     else
         (void)fprintf(out, "%*s", (int)width, text);

@@ -4,7 +4,7 @@
  * fence.
  *
  * Names and holders share the columns that the numbers leave. What does not fit is cut, with a ~ as
- * its last character. The mode is shown from TABLE_WIDE columns on.
+ * its last character. The mode, and what holders publish, are shown from TABLE_WIDE columns on.
  */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
@@ -14,9 +14,10 @@
 #include <stdio.h>
 
 #define TABLE_LEAST 60  /* columns; a narrower terminal gets lines of this length */
-#define TABLE_WIDE  100 /* columns from which on the mode is shown */
+#define TABLE_WIDE  100 /* columns from which on the mode and the data are shown */
 
-/* Most waiters first; of these the oldest; then by name. */
+/* Most waiters first; of these the name with the oldest holder; then by name. Of a name the oldest
+ * holder first. The list is in the order of info_list_sort. */
 void table_sort(struct info_list *list);
 
 /*

@@ -174,6 +174,45 @@ Test(table, most_waiters_come_first_then_the_oldest)
         cr_assert_eq(memcmp(list.items[i].name, want[i], strlen(want[i])), 0, "%zu", i);
 }
 
+/* Not each one where its age puts it. */
+Test(table, holders_of_one_name_stand_together)
+{
+    static const char *const want[] = {"gpu", "gpu", "leader"};
+    struct dlock_holder holder = holder_of("gpu", "w:1");
+
+    holder.held_ms = 5;
+    add(holder);
+    holder.held_ms = 7;
+    add(holder);
+    holder = holder_of("leader", "w:1");
+    holder.held_ms = 6;
+    add(holder);
+    table_sort(&list);
+    for (size_t i = 0; i < list.count; i++)
+        cr_assert_eq(memcmp(list.items[i].name, want[i], strlen(want[i])), 0, "%zu", i);
+    cr_assert_eq(list.items[0].held_ms, 7);
+}
+
+/* Bytes that are no ASCII are escapes of four characters: a part of one would look like a name. */
+Test(table, no_escape_is_cut_in_two)
+{
+    static const char name[] =
+        "\xe5\x90\x8d\xe5\x89\x8d\xe3\x83\xad\xe3\x83\x83\xe3\x82\xaf\xe5\x90\x8d";
+
+    add(holder_of(name, LONG_LABEL));
+    for (size_t columns = TABLE_LEAST; columns < TABLE_WIDE; columns++) {
+        const char *cell = NULL;
+        size_t len = 0;
+
+        (void)print(columns, 0);
+        lines_are(columns);
+        cell = strchr(text, '\n') + 1;
+        len = strcspn(cell, "~");
+        cr_assert_eq(len % 4, 0, "%zu columns:\n%s", columns, text);
+        cr_assert_geq(len, 4);
+    }
+}
+
 /* The waiters of a name are those of each of its holders. */
 Test(table, the_summary_counts_waiters_once)
 {

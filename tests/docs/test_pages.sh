@@ -9,6 +9,7 @@ set -u
 . "$1/tests/kit/tap.sh"
 cd "$1" || exit 1
 export PATH=$2:$PATH DLOCK_URI=sqlite://$tap_tmp/locks.db
+export PARALLEL_HOME=$tap_tmp/parallel # sem writes there
 
 mkdir "$tap_tmp/work"
 for job in report read write; do
@@ -42,6 +43,46 @@ held() {
     dlock_status=$?
     echo "flock: $flock_status, dlock: $dlock_status"
     [ "$flock_status" -eq "$dlock_status" ]
+}
+
+# six FILE: its command six times at once. Says how many jobs were inside at most, and the exit codes. A job stays
+# until three have begun, and long enough to see a fourth one.
+six() {
+    local pids=() pid codes=()
+    rm -rf "$tap_tmp/six"
+    mkdir -p "$tap_tmp/six/in"
+    cat >"$tap_tmp/six/report.sh" <<'JOB'
+#!/bin/bash
+mkdir "in/$$"
+echo >>begun
+for ((i = 0; i < 600; i++)); do
+    [ "$(wc -l <begun)" -lt 3 ] || break
+    sleep 0.1
+done
+sleep 0.3
+ls in | wc -l >>inside
+rmdir "in/$$"
+exit 7
+JOB
+    chmod +x "$tap_tmp/six/report.sh"
+    for _ in {1..6}; do
+        (cd "$tap_tmp/six" && exec bash "$1" </dev/null) &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid"
+        codes+=($?)
+    done
+    echo "$(sort -n "$tap_tmp/six/inside" | tail -n 1) at once, exit codes ${codes[*]}"
+}
+
+# The blocks of sem and of dlock that follow it.
+as_sem() {
+    local sem dlock
+    sem=$(grep -l '^sem ' "$tap_tmp"/block-*) && dlock=$tap_tmp/block-$(printf %02d $((10#${sem##*-} + 1)))
+    cat "$dlock"
+    same "3 at once, exit codes 7 7 7 7 7 7" "$(six "$sem")" &&
+        same "3 at once, exit codes 7 7 7 7 7 7" "$(six "$dlock")"
 }
 
 # commands PAGE: the commands of its indented blocks, without their comments.
@@ -91,6 +132,7 @@ done
 check "skipping quietly, with the lock held: as flock" held "$tap_tmp"/block-0{3,4}
 check "an exit code of one's own, with the lock held: as flock" held \
     <(sed 's/timeout 10/timeout 1/' "$tap_tmp/block-05") <(sed 's/10s/1s/' "$tap_tmp/block-06")
+check "six jobs with three permits, and their exit codes: as sem" as_sem
 check "README: its commands run" dlock_commands
 check "README.zh-CN.md has the commands of README.md" same "$(commands README.md)" "$(commands README.zh-CN.md)"
 check "it has the program of README.md" has_the_example
