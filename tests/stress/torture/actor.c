@@ -2,6 +2,7 @@
 #include "call.h"
 #include "oracle.h"
 #include "resource.h"
+#include "survivor.h"
 #include "worker.h"
 
 #include <stdlib.h>
@@ -240,6 +241,26 @@ static void hold(struct grip *grip)
     protected_write(grip);
 }
 
+/* ---- programs ---- */
+
+static void program_start(struct grip *grip)
+{
+    struct actor *actor = grip->actor;
+    const struct worker_order *order = actor->worker->order;
+
+    if (order->programs)
+        grip->program = survivor_start(
+            order->directory, grip->record.name_id, actor->place, grip->record.attempt_id,
+            chance_between(&actor->chance, order->ttl_ms / 2, 3 * order->ttl_ms));
+}
+
+static void program_end(struct grip *grip)
+{
+    oracle_leave(grip->actor->worker->shared, grip->record.name_id, grip->actor->place);
+    survivor_reap(grip->program);
+    grip->program = 0;
+}
+
 /* ---- give ---- */
 
 static enum dlock_status give_once(struct grip *grip)
@@ -307,8 +328,10 @@ void *actor_run(void *arg)
                              .lock);
         if (!take(grip))
             continue;
+        program_start(grip);
         hold(grip);
         give(grip);
+        program_end(grip);
     }
     return NULL;
 }
@@ -333,6 +356,7 @@ static bool grip_init(struct grip *grip, struct actor *actor, uint32_t name)
     options.ttl_ms = actor->place % 3 == 2 ? worker->order->ttl_ms / 2 : worker->order->ttl_ms;
     options.op_timeout_ms = worker->op_timeout_ms;
     options.limit = worker->order->limit;
+    options.end = worker->order->programs ? DLOCK_END_PROGRAMS : DLOCK_END_PROCESS;
     keep_choose(grip, &options);
     inspect_publish(grip, &options);
     if (dlock_new(worker->client, text, (size_t)length, &options, &grip->lock, &err) == DLOCK_OK)

@@ -2,6 +2,7 @@
 #include "crew.h"
 #include "oracle.h"
 #include "route.h"
+#include "survivor.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -118,6 +119,14 @@ static void claims_end(struct crew *crew, unsigned client)
             oracle_leave(crew->shared, name, client * crew->threads + i);
 }
 
+/* It stands still. */
+static void claims_inherit(struct crew *crew, unsigned client)
+{
+    for (uint32_t name = 0; name < crew->names; name++)
+        for (unsigned i = 0; i < crew->threads; i++)
+            survivor_inherit(crew->shared, name, client * crew->threads + i);
+}
+
 static void member_over(struct crew *crew, unsigned client)
 {
     claims_end(crew, client);
@@ -210,6 +219,7 @@ bool crew_kill(struct crew *crew, unsigned client)
     if (!stand_still(crew, client))
         return false;
     note(crew, DLT_NEMESIS_KILL, client);
+    claims_inherit(crew, client);
     claims_end(crew, client);
     (void)kill(member->pid, SIGKILL);
     while (waitpid(member->pid, &status, 0) < 0 && errno == EINTR)

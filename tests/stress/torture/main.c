@@ -8,6 +8,7 @@
  */
 #include "nemesis.h"
 #include "settings.h"
+#include "survivor.h"
 #include "verdict.h"
 #include "worker.h"
 
@@ -69,7 +70,8 @@ static int client_main(char **words)
     order.session =
         strstr(order.uri, "strategy=session") != NULL || getenv(TORTURE_SESSION) != NULL;
     order.keeps = getenv(TORTURE_KEEPS) != NULL;
-    order.long_holds = getenv(TORTURE_LONG_HOLDS) != NULL;
+    order.programs = getenv(TORTURE_PROGRAMS) != NULL;
+    order.long_holds = order.programs || getenv(TORTURE_LONG_HOLDS) != NULL;
     return worker_main(&order);
 }
 
@@ -153,7 +155,8 @@ static const char *crew_make(struct run *run)
 
     (void)snprintf(limit, sizeof limit, "%u", settings->profile->limit);
     if (setenv(TORTURE_LIMIT, limit, 1) != 0 ||
-        (settings->profile->keeps && setenv(TORTURE_KEEPS, "1", 1) != 0))
+        (settings->profile->keeps && setenv(TORTURE_KEEPS, "1", 1) != 0) ||
+        (settings->profile->programs && setenv(TORTURE_PROGRAMS, "1", 1) != 0))
         return strerror(errno);
     (void)snprintf(path, sizeof path, "%s/nemesis.log", run->directory);
     run->crew = (struct crew){.store = &run->store,
@@ -283,6 +286,8 @@ int main(int argc, char **argv)
 
     if (argc == 11 && strcmp(argv[1], "--client") == 0)
         return client_main(argv + 2);
+    if (argc == 7 && strcmp(argv[1], "--program") == 0)
+        return survivor_main(argv + 2);
     if (!settings_read(&run.settings, argc, argv))
         return 2;
     return run_main(&run);

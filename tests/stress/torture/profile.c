@@ -23,6 +23,9 @@ static const struct profile profiles[] = {
      .keeps = true,
      .limit = 3},
     {.name = "K", .text = "all assumptions hold, and names are kept", .keeps = true},
+    {.name = "D",
+     .text = "all assumptions hold, and programs of clients outlive them",
+     .programs = true},
     {.name = "F",
      .text = "a master is replaced, and the failover guard is on",
      .breaks = FAULT_BIT(FAILOVER),
@@ -134,6 +137,8 @@ static bool applies(const struct profile *profile, const struct backend *backend
 {
     if (profile->limit > 1)
         return !backend->session && !backend->majority && backend->kind != STORE_COMMAND;
+    if (profile->programs)
+        return backend->kind == STORE_SQLITE;
     if (profile->keeps)
         return !backend->session && !backend->majority && backend->kind != STORE_COMMAND &&
                backend->kind != STORE_ZOOKEEPER;
@@ -161,6 +166,8 @@ uint32_t profile_often(const struct profile *profile, const struct backend *back
 {
     if (store_fails_over(backend)) /* a client that begins anew finds the next master */
         return profile->breaks | CLIENT_FAULTS;
+    if (profile->programs)
+        return FAULT_BIT(CLIENT_KILL);
     if (profile->breaks != 0)
         return profile->breaks;
     return faults_of(backend) &

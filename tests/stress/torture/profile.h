@@ -3,8 +3,9 @@
  * profile.h - what a run does to a store, and what its history may look like then.
  *
  * P keeps every assumption of docs/guarantees.md, L does so with semaphores, K with names that are
- * kept, and F replaces masters where a guard is on: nothing may be found. Each C breaks an
- * assumption: what is documented for that has to be found, and nothing else.
+ * kept, D with programs of clients that are killed, and F replaces masters where a guard is on:
+ * nothing may be found. Each C breaks an assumption: what is documented for that has to be found,
+ * and nothing else.
  */
 #ifndef TORTURE_PROFILE_H
 #define TORTURE_PROFILE_H
@@ -22,6 +23,7 @@ struct profile {
     bool forgets;    /* servers that are killed lose their locks */
     bool guarded;    /* clients have a guard against what it breaks */
     bool clocks;     /* servers run with clocks that can be set */
+    bool programs;   /* leases end with programs that clients start */
     bool keeps;      /* a part of the releases keeps the name, or the permit */
     unsigned limit;  /* the names are semaphores of so many; 0: locks */
     uint32_t found;  /* rules of which one has to be broken, and all may be; RULE_BIT */

@@ -18,9 +18,10 @@ struct store_commands {
 };
 
 /* In the environment of clients whose locks live in sessions. */
-#define TORTURE_LIMIT   "DLT_TORTURE_LIMIT" /* tells clients the limit of the names */
-#define TORTURE_KEEPS   "DLT_TORTURE_KEEPS" /* tells clients to keep what they release */
-#define TORTURE_SESSION "DLT_TORTURE_SESSION"
+#define TORTURE_LIMIT    "DLT_TORTURE_LIMIT"    /* tells clients the limit of the names */
+#define TORTURE_PROGRAMS "DLT_TORTURE_PROGRAMS" /* tells clients to start programs */
+#define TORTURE_KEEPS    "DLT_TORTURE_KEEPS"    /* tells clients to keep what they release */
+#define TORTURE_SESSION  "DLT_TORTURE_SESSION"
 
 /* Opens a client, to learn what the store can do, and returns its backend. The server is started
  * for that, and stays. NULL: *why. Once in a process. */

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Does a run fail, and for the right reason, whose store grants to everybody, repeats a fence, gives a
-# permit twice, shows a holder with the data of another one (C24), keeps no name (C22), or whose clients
-# never look at the claims of the others?
+# permit twice, shows a holder with the data of another one (C24), keeps no name (C22), ends a lease
+# though a program of its holder lives (C23), or whose clients never look at the claims of the others?
 # usage: test_defects.sh SOURCE_DIR DLOCK_TORTURE PLUGIN_TO_EVERYBODY PLUGIN_OF_FENCES BLIND_TORTURE
-#     PLUGIN_OF_PERMITS PLUGIN_OF_DATA PLUGIN_THAT_KEEPS_NOTHING
+#     PLUGIN_OF_PERMITS PLUGIN_OF_DATA PLUGIN_THAT_KEEPS_NOTHING PLUGIN_OF_LIVES
 set -u
 # shellcheck source=tests/kit/tap.sh
 . "$1/tests/kit/tap.sh"
 
-# run NAME PROGRAM [PROFILE]: in the background; its status is in NAME.status.
+# run NAME PROGRAM [PROFILE [BACKEND OPTION...]]: in the background; its status is in NAME.status.
 run() {
-    "$2" --backend memory --profile "${3-P}" --duration 2s --keep "$tap_tmp/$1" >"$tap_tmp/$1.out" 2>&1
+    "$2" --backend "${4-memory}" --profile "${3-P}" --duration 2s --keep "$tap_tmp/$1" "${@:5}" >"$tap_tmp/$1.out" 2>&1
     echo $? >"$tap_tmp/$1.status"
 }
 
@@ -28,6 +28,7 @@ run blind "$5" &
 DLOCK_PLUGIN_PATH=$6 run twice "$2" L &
 DLOCK_PLUGIN_PATH=$7 run data "$2" &
 DLOCK_PLUGIN_PATH=$8 run keeps "$2" K &
+DLOCK_PLUGIN_PATH=$9 run lives "$2" D sqlite --duration 30s --until-seen &
 wait
 check 'a store that grants to everybody: by history' fails_for everybody '^# OVERLAP:' 2
 check '... and by shared memory' fails_for everybody '^# two at once:' 2
@@ -36,5 +37,6 @@ check '... and by shared memory' fails_for twice '^# two at once:' 2
 check 'a store that repeats a fence' fails_for fences '^# FENCE:' 1
 check 'a store that shows the data of the holder before' fails_for data '^# DATA:' 1
 check 'a store that keeps no name' fails_for keeps '^# KEEP:' 1
+check 'a store that ends a lease though a program lives' fails_for lives '^# two at once:' 1
 check 'clients that do not look' fails_for blind '^not ok .* whoever got a lock looked' 1
 tap_end

@@ -296,6 +296,9 @@ static void figures_print(const struct court *court, uint64_t faults)
     printf("# protected writes %" PRIu64 ", stale ones refused %" PRIu64
            ", fence regressions %" PRIu64 "\n",
            check->accepted, check->rejected, check->violations[DLT_RULE_FENCE]);
+    if (settings->profile->programs)
+        printf("# claims of killed clients that a program kept %" PRIu64 "\n",
+               (uint64_t)atomic_load(&shared->inherited));
     if (settings->profile->keeps)
         printf("# releases that kept the name %" PRIu64 ", granted meanwhile %" PRIu64 "\n",
                check->keeps, check->violations[DLT_RULE_KEEP]);
@@ -412,6 +415,11 @@ static void judge(struct court *court, uint64_t faults)
     test(court, !court->verdict->nemesis->disobeyed, "all proxies did what they were told");
     test(court, faults > (is_long ? (moves ? 10 : 30) : 0), "faults had an effect");
     test(court, court->check.acquired > (is_long ? 1000 : 5), "locks were taken");
+    if (settings->profile->programs)
+        test(court,
+             court->verdict->nemesis->effective[FAULT_CLIENT_KILL] < TRIED_LEAST ||
+                 atomic_load(&court->verdict->shared->inherited) > 0,
+             "clients were killed whose programs lived on");
     if (settings->profile->keeps && settings->profile->limit == 0)
         test(court, court->check.keeps > 0, "names were kept");
     if (!rival)

@@ -11,6 +11,7 @@
 
 #include "../history/log.h"
 #include <dlock/dlock.h>
+#include <sys/types.h>
 
 #define NS_PER_MS INT64_C(1000000)
 
@@ -22,6 +23,7 @@ struct worker_order {
     unsigned threads, names;
     unsigned limit;  /* of each name: a semaphore; 0: a lock */
     bool keeps;      /* a part of the releases keeps the name, or the permit */
+    bool programs;   /* they start programs, with which their leases end */
     bool session;    /* leases live in sessions: see actor.c */
     bool long_holds; /* what the next master lacks is held for longer than a failover takes */
 };
@@ -55,6 +57,7 @@ struct grip {
     uint64_t data;         /* what it publishes; 0: nothing */
     int64_t keeps_ms;      /* by its options */
     int64_t keep_ms;       /* by the present acquisition */
+    pid_t program;         /* that it has started; 0: none */
     bool async;            /* by operations (call.h), whose ends the guard and `done` tell */
     enum dlock_op pending; /* under way, or about to be; 0: none */
     enum dlock_status status;
