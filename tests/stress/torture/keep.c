@@ -7,7 +7,7 @@
 
 static int64_t length_choose_ms(struct actor *actor)
 {
-    return chance_between(&actor->chance, 10, actor->worker->order->ttl_ms / 2);
+    return chance_between(&actor->chance, 10, actor->worker->order->ttl_ms / 4);
 }
 
 static bool can_keep(const struct worker *worker)
