@@ -128,7 +128,7 @@ static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
         status = store_open(session, err);
     if (status == DLOCK_OK)
         info_fill(info, session);
-    return slot_end(session, status);
+    return slot_end(session, sqlite_errmap_limit(session->db.handle, status, err));
 }
 
 static void sqlite_close(void *self, bool is_forked)

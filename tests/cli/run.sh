@@ -31,6 +31,22 @@ nowait_is_busy() {
     [ ! -e ran ]
 }
 
+# The limit of the command alone, whose standard error goes to a pipe.
+limited() {
+    exits 78 bash -c 'set -o pipefail; (ulimit -f 0 && exec "$@") 2>&1 | cat >&2' - "$@"
+    one_line 'x: .*larger than this process may write \(ulimit -f\)'
+}
+
+no_file_may_grow() {
+    limited "$dlock" run x -- touch ran # a store that has to be made
+    rm -f locks.db*
+    exits 0 "$dlock" run x -- true
+    limited "$dlock" run x -- touch ran
+    limited "$dlock" run --nowait x -- touch ran
+    [ ! -e ran ]
+    exits 0 "$dlock" run x -- true
+}
+
 wait_gets_its_turn() {
     "$dlock" run job -- sleep 1 &
     within 20 held job
@@ -268,6 +284,7 @@ holder_and_its_child_killed() {
 
 shows "run: the command's exit code is dlock's; 128+n for its signal" exit_codes
 shows "run --nowait on a held name exits 75, with one line" nowait_is_busy
+shows "run: where no file may grow (ulimit -f 0) it is 78 and one line, and no signal" no_file_may_grow
 shows "run --wait 10s waits for its turn and exits 0" wait_gets_its_turn
 shows "run --wait ends in time with 75" wait_runs_out
 shows "run without --wait takes wait= of the URI" wait_of_the_uri_counts

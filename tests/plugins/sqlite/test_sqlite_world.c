@@ -324,5 +324,12 @@ Test(world, a_limit_on_the_size_of_files_is_an_error_and_no_signal)
     cr_assert(status == DLOCK_UNAVAILABLE || status == DLOCK_UNKNOWN, "%s",
               dlock_status_name((int)status));
     signals_as_before();
+    file_limit(0);
+    status = dlt_store_open(&s);
+    file_limit(RLIM_INFINITY);
+    cr_assert_eq(status, DLOCK_CONFIG, "nor if the store is there: %s",
+                 dlock_status_name((int)status));
+    cr_assert_not_null(strstr(s.err.message, "ulimit -f"), "%s", s.err.message);
+    signals_as_before();
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
 }
