@@ -145,6 +145,8 @@ void dlt_case_names_have_limits(struct dlt_run *run)
     DLT_STATUS(dlock_new(client, name, sizeof name, NULL, &none, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_new(client, name, SIZE_MAX, NULL, &none, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_new(client, NULL, 3, NULL, &none, &dlt_err), DLOCK_INVALID);
+    DLT_CHECK(strstr(dlt_err.message, "name is NULL") != NULL, "a name of NULL: \"%s\"",
+              dlt_err.message);
     DLT_CHECK(none == NULL, "a refused dlock_new made a handle");
     /* Full length, one byte different at the end, one byte shorter: three names. */
     DLT_OK(dlock_new(client, name, DLOCK_NAME_MAX, NULL, &locks[0], &dlt_err));

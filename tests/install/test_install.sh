@@ -14,6 +14,7 @@ check "cmake --install works" cmake --install "$build_dir" --prefix "$tap_tmp/fi
 prefix=$tap_tmp/moved
 mv "$tap_tmp/first" "$prefix"
 lib=$(dirname "$(find "$prefix" -name libdlock.so)")
+doc=$prefix/share/doc/dlock
 export PKG_CONFIG_PATH=$lib/pkgconfig
 unset LD_LIBRARY_PATH
 
@@ -108,11 +109,26 @@ check "that application runs" "$tap_tmp/outside/consumer" "memory://install"
 check "that plugin loads" \
     env DLOCK_PLUGIN_PATH="$tap_tmp/outside" "$tap_tmp/outside/consumer" "toy://x"
 
+# stock.c keeps its phones in MariaDB, whose library is here if the plugin was built.
+examples_compile() {
+    local program packages=dlock
+    for program in hello loop_epoll stock; do
+        [ "$program" != stock ] || packages='dlock libmariadb'
+        [ -s "$doc/examples/$program.c" ] || { echo "examples/$program.c is not installed"; return 1; }
+        [ "$program" != stock ] || [ -e "$lib/dlock/dlock_mysql.so" ] || continue
+        # shellcheck disable=SC2046,SC2086 # a word each
+        "$cc" -std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -o "$tap_tmp/$program" "$doc/examples/$program.c" \
+            $(pkg-config --cflags --libs $packages) || return
+    done
+}
+check "the installed examples compile against the installed tree" examples_compile
+check "the smallest one runs" "$tap_tmp/hello" "sqlite://$tap_tmp/locks.db"
+
 # The line of README.md, without LD_LIBRARY_PATH.
 private_prefix() {
     local line
     line=$(sed -n 's/^    cc \(app.c .*rpath.*\)/\1/p' "$source_dir/README.md")
-    cp "$source_dir/examples/hello.c" "$tap_tmp/app.c"
+    cp "$doc/examples/hello.c" "$tap_tmp/app.c"
     (cd "$tap_tmp" && unset LD_LIBRARY_PATH PKG_CONFIG_PATH && export P=$prefix DLOCK_URI="sqlite://$tap_tmp/locks.db" && eval "'$cc' $line" && ./a.out)
 }
 check "README's line links a program to a private prefix" private_prefix
@@ -162,8 +178,6 @@ check "the library, two plugins and a program are installed" test "${#elf_files[
 for file in "${elf_files[@]}"; do
     check "${file#"$prefix"/} is hardened" hardened "$file"
 done
-
-doc=$prefix/share/doc/dlock
 
 # Pages that headers and manual page name.
 pages_are_there() {

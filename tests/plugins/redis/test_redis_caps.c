@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Does a client of the library know what its server gives after it was started again, otherwise?
- * (C16)
+ And after it was set otherwise as it runs, and a probe has seen that? (C16)
  */
 #include "redis_server.h"
 #include "tap.h"
@@ -36,6 +36,35 @@ static void start_again(const char *const *args)
         abort();
 }
 
+/* A client of its own: what is gone for a client stays gone. */
+static void probe_test(const char *uri)
+{
+    struct dlock_client *other = NULL;
+    struct dlock *held = NULL;
+    uint32_t caps = 0;
+
+    if (dlock_client_open(uri, NULL, &other, &err) != DLOCK_OK ||
+        dlock_new(other, "probed", 6, NULL, &held, &err) != DLOCK_OK)
+        abort();
+    caps = dlock_client_caps(other);
+    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru");
+    (void)dlt_ok((caps & DURABLE) == DURABLE && dlock_client_caps(other) == caps,
+                 "C16 a setting that nobody has looked at changes nothing");
+    (void)dlt_ok(dlock_client_probe(other, NULL, NULL, &err) == DLOCK_CONFIG,
+                 "C16 a probe sees that the server evicts: %s", err.message);
+    (void)dlt_ok(dlock_client_caps(other) == (caps & ~(uint32_t)DURABLE),
+                 "C16 and takes back both: CRASH_SAFE and FENCE_DURABLE");
+    (void)dlt_ok(dlock_trylock(held, &err) == DLOCK_CONFIG, "OPN-1 it gives no lock");
+    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory-policy noeviction");
+    (void)dlt_ok(dlock_client_probe(other, NULL, NULL, &err) == DLOCK_OK &&
+                     dlock_trylock(held, &err) == DLOCK_OK,
+                 "and gives it when a probe sees that it was mended: %s", err.message);
+    (void)dlt_ok(dlock_client_caps(other) == (caps & ~(uint32_t)DURABLE),
+                 "C16 without what was taken back");
+    dlock_free(held);
+    dlock_client_close(other);
+}
+
 int main(void)
 {
     char uri[64];
@@ -50,6 +79,7 @@ int main(void)
         abort();
     caps = dlock_client_caps(client);
     (void)dlt_ok((caps & DURABLE) == DURABLE, "C16 a server that syncs each change is durable");
+    probe_test(uri);
 
     start_again((const char *[]){"--appendonly", "no", NULL});
     (void)dlt_ok(take() == DLOCK_OK, "started again without its file it gives locks: %s",

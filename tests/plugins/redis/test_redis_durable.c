@@ -30,10 +30,18 @@ static void start(const char *const *args)
 /* While the file is rewritten such a server does not wait for the disk. */
 Test(durable, OPN_2_C16_a_server_that_does_not_sync_during_rewrites_is_not_durable)
 {
+    struct dlt_probed probed;
+
     start((const char *[]){"--appendonly", "yes", "--appendfsync", "always",
                            "--no-appendfsync-on-rewrite", "yes", NULL});
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
     cr_assert_eq(s.info.caps & (DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE), 0);
+    cr_assert_eq(dlt_probed_read(&probed, &s), DLOCK_OK, "%s", s.err.message);
+    dlt_probed_has(&probed, "|append-only file, fsync=always, but not during a rewrite!|");
+    cr_assert_eq(probed.clears, DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE);
+    (void)dlt_redis_ask(&server, "CONFIG SET no-appendfsync-on-rewrite no");
+    cr_assert_eq(dlt_probed_read(&probed, &s), DLOCK_OK, "%s", s.err.message);
+    dlt_probed_has(&probed, "|append-only file, fsync=always|");
 }
 
 /* CONFIG SET appendonly yes: until the first file is written a crash forgets all. */
