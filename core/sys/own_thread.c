@@ -53,7 +53,7 @@ int dl_own_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
     int rc = thread_create(thread, CHANGE_ALL, run, arg);
 
-    if (rc == EPERM) /* a SCHED_IDLE thread may not leave that class */
+    if (rc == EPERM) /* RLIMIT_NICE holds a SCHED_IDLE thread in that class */
         rc = thread_create(thread, CHANGE_PROCESSORS, run, arg);
     if (rc == EPERM || rc == EINVAL) /* a sandbox refuses, or processors have gone */
         rc = thread_create(thread, CHANGE_NOTHING, run, arg);

@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -23,19 +24,25 @@ static cpu_set_t whole;
 static pid_t taker;
 static bool nice_was_given_back; /* the system lets a thread take that back */
 
-/* Pins itself to one processor, ranks itself lower than all, and takes the first lock. */
-static void *take_as_a_lowly_thread(void *arg)
+static void pin_to_one_processor(void)
 {
-    struct sched_param none = {0};
     cpu_set_t one;
     size_t cpu = 0;
 
-    taker = gettid();
     while (!CPU_ISSET(cpu, &whole))
         cpu++;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     (void)sched_setaffinity(0, sizeof one, &one);
+}
+
+/* Pins itself to one processor, ranks itself lower than all, and takes the first lock. */
+static void *take_as_a_lowly_thread(void *arg)
+{
+    struct sched_param none = {0};
+
+    taker = gettid();
+    pin_to_one_processor();
     (void)sched_setscheduler(0, SCHED_BATCH, &none);
     (void)setpriority(PRIO_PROCESS, (id_t)taker, 5);
     nice_was_given_back = setpriority(PRIO_PROCESS, (id_t)taker, 0) == 0;
@@ -79,32 +86,112 @@ static size_t threads_list(pid_t *tids, size_t most)
     return count;
 }
 
-Test(thread, C14_the_renewer_has_nothing_of_the_thread_that_locked_first)
+/* `take` takes the first lock, in a thread of its own. The renewer that this has started, on all
+ * processors of the process. */
+static pid_t renewer_start(void *(*take)(void *), struct dlock **lock)
 {
-    pid_t before[64];
+    pid_t before[64], renewer;
     size_t count;
-    struct dlock *lock;
     pthread_t thread;
     cpu_set_t processors;
-    pid_t renewer;
 
     dlt_engine_open(&engine, "thread", &(struct dlt_setup){.runs = 1});
-    lock = dlt_engine_lock(&engine, "job", NULL);
+    *lock = dlt_engine_lock(&engine, "job", NULL);
     cr_assert_eq(sched_getaffinity(getpid(), sizeof whole, &whole), 0);
     count = threads_list(before, sizeof before / sizeof before[0]);
-    cr_assert_eq(pthread_create(&thread, NULL, take_as_a_lowly_thread, lock), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, take, *lock), 0);
     (void)pthread_join(thread, NULL);
     renewer = renewer_of(before, count);
     cr_assert_neq(renewer, 0);
     dlt_settle(); /* it has begun */
     cr_assert_eq(sched_getaffinity(renewer, sizeof processors, &processors), 0);
     cr_assert(CPU_EQUAL(&processors, &whole), "it is pinned to one processor");
+    return renewer;
+}
+
+static void renewer_stop(struct dlock *lock)
+{
+    dlock_free(lock);
+    dlt_engine_close(&engine);
+}
+
+Test(thread, C14_the_renewer_has_nothing_of_the_thread_that_locked_first)
+{
+    struct dlock *lock;
+    pid_t renewer = renewer_start(take_as_a_lowly_thread, &lock);
+
     cr_assert_eq(sched_getscheduler(renewer), SCHED_OTHER);
     if (nice_was_given_back)
         cr_assert_eq(getpriority(PRIO_PROCESS, (id_t)renewer),
                      getpriority(PRIO_PROCESS, (id_t)getpid()));
-    dlock_free(lock);
-    dlt_engine_close(&engine);
+    renewer_stop(lock);
+}
+
+/* ---- started by a SCHED_IDLE thread ---- */
+
+/*
+ * Linux (since 2.6.39) lets a thread leave SCHED_IDLE if the process has CAP_SYS_NICE, or if its
+ * RLIMIT_NICE permits the nice value of the thread, 0 here: 20 does, and 0, the default, does not.
+ * Where a thread may leave, the renewer is SCHED_OTHER. Where it may not, no renewer can be
+ * anything else, and it starts all the same, on all processors.
+ */
+
+static bool may_leave; /* what the system says */
+
+static void *take_as_an_idle_thread(void *arg)
+{
+    struct sched_param none = {0};
+
+    taker = gettid();
+    pin_to_one_processor();
+    cr_assert_eq(sched_setscheduler(0, SCHED_IDLE, &none), 0);
+    may_leave = sched_setscheduler(0, SCHED_OTHER, &none) == 0;
+    cr_assert_eq(sched_setscheduler(0, SCHED_IDLE, &none), 0);
+    cr_assert_eq(dlock_trylock(arg, NULL), DLOCK_OK);
+    return NULL;
+}
+
+static void idle_thread_locks_first(void)
+{
+    struct dlock *lock;
+    pid_t renewer = renewer_start(take_as_an_idle_thread, &lock);
+
+    cr_assert_eq(sched_getscheduler(renewer), may_leave ? SCHED_OTHER : SCHED_IDLE);
+    renewer_stop(lock);
+}
+
+/* RLIMIT_NICE is `most`, and what the process may do ends there. False: the system refuses. */
+static bool rights_end_with(rlim_t most)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    struct rlimit limit = {.rlim_cur = most, .rlim_max = most};
+
+    if (setrlimit(RLIMIT_NICE, &limit) != 0 || syscall(SYS_capget, &header, data) != 0)
+        return false;
+    data[CAP_TO_INDEX(CAP_SYS_NICE)].effective &= ~CAP_TO_MASK(CAP_SYS_NICE);
+    data[CAP_TO_INDEX(CAP_SYS_NICE)].permitted &= ~CAP_TO_MASK(CAP_SYS_NICE);
+    return syscall(SYS_capset, &header, data) == 0;
+}
+
+Test(thread, C14_an_idle_thread_locks_first_with_the_rights_of_this_user)
+{
+    idle_thread_locks_first();
+}
+
+Test(thread, C14_an_idle_thread_locks_first_where_RLIMIT_NICE_lets_it_leave)
+{
+    bool granted = rights_end_with(20); /* only root can raise its limit */
+
+    idle_thread_locks_first();
+    cr_assert(may_leave || !granted);
+}
+
+Test(thread, C14_an_idle_thread_locks_first_and_may_not_leave)
+{
+    cr_assert(rights_end_with(0));
+    idle_thread_locks_first();
+    cr_assert_not(may_leave);
 }
 
 /* ---- in a sandbox ---- */
@@ -148,14 +235,8 @@ static enum dlock_status taken;
 static void *take_where_nothing_can_be_changed(void *arg)
 {
     struct sched_param none = {0};
-    cpu_set_t one;
-    size_t cpu = 0;
 
-    while (!CPU_ISSET(cpu, &whole))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    (void)sched_setaffinity(0, sizeof one, &one);
+    pin_to_one_processor();
     (void)sched_setscheduler(0, SCHED_BATCH, &none);
     if (forbid(SECCOMP_RET_ERRNO | EPERM))
         taken = dlock_trylock(arg, NULL);

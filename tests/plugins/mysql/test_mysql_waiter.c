@@ -2,7 +2,7 @@
 /*
  * test_mysql_waiter - the connection of a waiter of strategy session is killed, again and again,
  * and later than an answer may take: is it told to nobody (C4, C13), and does the lock come in the
- * end (C1, C6)? The same when the server restarts.
+ * end (C1, C6)? The same when its statement alone is killed, and when the server restarts.
  */
 #include "maria_server.h"
 #include "tap.h"
@@ -18,7 +18,7 @@
 
 /* Of the only connection that waits for a row, or "". */
 static const char waiting[] = "SELECT COALESCE(MAX(id), '') FROM information_schema.processlist"
-                              " WHERE user = 'u' AND info LIKE '%% FOR UPDATE'";
+                              " WHERE user = 'u' AND info LIKE '% FOR UPDATE'";
 
 static struct dlt_maria server;
 
@@ -62,11 +62,12 @@ static void *wait_run(void *arg)
     return NULL;
 }
 
-/* The number of a connection that waits and is not `last`; false: in 20 s there was none. */
-static bool waits_again(char *last, size_t size)
+/* What `question` finds (`waiting` or `statement`) that is not `last`; false: in 20 s there was
+ * none. */
+static bool waits_again(const char *question, char *last, size_t size)
 {
     for (int i = 0; i < 1000; i++) {
-        const char *id = dlt_maria_ask(&server, waiting);
+        const char *id = dlt_maria_ask(&server, "%s", question);
 
         if (id[0] != '\0' && strcmp(id, last) != 0) {
             (void)snprintf(last, size, "%s", id);
@@ -75,6 +76,36 @@ static bool waits_again(char *last, size_t size)
         sleep_ms(20);
     }
     return false;
+}
+
+/* Of the statement of the only connection that waits for a row, or "". */
+static const char statement[] =
+    "SELECT COALESCE(MAX(query_id), '') FROM information_schema.processlist"
+    " WHERE user = 'u' AND info LIKE '% FOR UPDATE'";
+
+/* KILL QUERY ends the statement that waits, and no connection: as soon as it waits, while core has
+ * not heard of the name's holder, and when it has waited for longer than an answer may take. */
+static void query_test(struct party *holder, struct party *waiter)
+{
+    pthread_t thread;
+    char id[256] = "";
+
+    (void)dlt_ok(dlock_lock(holder->lock, &holder->err) == DLOCK_OK, "C1 it is held");
+    if (pthread_create(&thread, NULL, wait_run, waiter) != 0)
+        abort();
+    for (int i = 0; i < 2; i++) {
+        (void)dlt_ok(waits_again(statement, id, sizeof id),
+                     "C8 the statement of the waiter, time %d", i + 1);
+        sleep_ms(i * 2 * OP_TIMEOUT_MS);
+        (void)dlt_maria_ask(&server, "KILL QUERY ID %s", id);
+    }
+    (void)dlt_ok(waits_again(statement, id, sizeof id), "C8 it asks again after each KILL QUERY");
+    (void)dlt_ok(dlock_unlock(holder->lock, &holder->err) == DLOCK_OK,
+                 "C4 the holder saw nothing: %s", holder->err.message);
+    (void)pthread_join(thread, NULL);
+    (void)dlt_ok(waiter->status == DLOCK_OK, "C8 the waiter did not give up early: %s %s",
+                 dlock_status_name((int)waiter->status), waiter->err.message);
+    (void)dlt_ok(dlock_unlock(waiter->lock, &waiter->err) == DLOCK_OK, "C7 and it gives it back");
 }
 
 /* The server restarts before an answer to the waiter is due, and refuses connections meanwhile. */
@@ -86,7 +117,7 @@ static void restart_test(struct party *holder, struct party *waiter)
     (void)dlt_ok(dlock_lock(holder->lock, &holder->err) == DLOCK_OK, "C1 it is held again");
     if (pthread_create(&thread, NULL, wait_run, waiter) != 0)
         abort();
-    (void)dlt_ok(waits_again(id, sizeof id), "C13 the waiter waits at the server");
+    (void)dlt_ok(waits_again(waiting, id, sizeof id), "C13 the waiter waits at the server");
     dlt_maria_kill(&server);
     sleep_ms(200);
     (void)dlt_ok(dlt_maria_again(&server), "the server is there again: %s", server.why);
@@ -115,12 +146,12 @@ int main(void)
     if (pthread_create(&thread, NULL, wait_run, &waiter) != 0)
         abort();
     for (int i = 0; i < KILLS; i++) {
-        (void)dlt_ok(waits_again(id, sizeof id), "C13 the waiter waits at the server, time %d",
-                     i + 1);
+        (void)dlt_ok(waits_again(waiting, id, sizeof id),
+                     "C13 the waiter waits at the server, time %d", i + 1);
         sleep_ms(2 * OP_TIMEOUT_MS);
         (void)dlt_maria_ask(&server, "KILL %s", id);
     }
-    (void)dlt_ok(waits_again(id, sizeof id), "C13 and once more");
+    (void)dlt_ok(waits_again(waiting, id, sizeof id), "C13 and once more");
     (void)dlt_ok(dlock_unlock(holder.lock, &holder.err) == DLOCK_OK,
                  "C4 the holder saw nothing: %s", holder.err.message);
     (void)pthread_join(thread, NULL);
@@ -128,6 +159,7 @@ int main(void)
                  dlock_status_name((int)waiter.status), waiter.err.message);
     (void)dlt_ok(dlock_fence(waiter.lock) > 0, "C6 it has a fence");
     (void)dlt_ok(dlock_unlock(waiter.lock, &waiter.err) == DLOCK_OK, "C7 and gives it back");
+    query_test(&holder, &waiter);
     restart_test(&holder, &waiter);
     party_close(&waiter);
     party_close(&holder);
