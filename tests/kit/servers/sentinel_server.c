@@ -203,11 +203,10 @@ static bool settled(struct dlt_sentinels *service)
     return writable(&service->redis[0]);
 }
 
-bool dlt_sentinels_start(struct dlt_sentinels *service, const char *const *args)
+static bool all_start(struct dlt_sentinels *service, const char *const *args)
 {
     bool good = true;
 
-    *service = (struct dlt_sentinels){.why = ""};
     for (unsigned i = 0; good && i < DLT_SENTINELS_COUNT; i++)
         good = node_start(service, i, args);
     for (unsigned i = 0; good && i < DLT_SENTINELS_COUNT; i++) {
@@ -222,6 +221,30 @@ bool dlt_sentinels_start(struct dlt_sentinels *service, const char *const *args)
         (void)poll(NULL, 0, POLL_MS);
     }
     return good;
+}
+
+bool dlt_sentinels_start(struct dlt_sentinels *service, const char *const *args)
+{
+    *service = (struct dlt_sentinels){.why = ""};
+    return all_start(service, args);
+}
+
+bool dlt_sentinels_start_alone(struct dlt_sentinels *service)
+{
+    static const char *const args[] = {"--min-replicas-to-write",
+                                       "0",
+                                       "--user",
+                                       "default",
+                                       "on",
+                                       "nopass",
+                                       "~*",
+                                       "&*",
+                                       "+@all",
+                                       "-config",
+                                       NULL};
+
+    *service = (struct dlt_sentinels){.discreet = true};
+    return all_start(service, args);
 }
 
 void dlt_sentinels_stop(struct dlt_sentinels *service)
@@ -245,6 +268,12 @@ bool dlt_sentinels_failover(struct dlt_sentinels *service)
     return false;
 }
 
+static void default_restore(const struct dlt_sentinels *service, struct dlt_redis *server)
+{
+    (void)dlt_redis_ask(server, service->discreet ? "ACL SETUSER default +@all -config"
+                                                  : "ACL SETUSER default +@all");
+}
+
 /* A login that fails leaves a connection to the default user, who then may do no more than clients
  * need. */
 void dlt_sentinels_part(struct dlt_sentinels *service, unsigned node, bool part)
@@ -256,7 +285,7 @@ void dlt_sentinels_part(struct dlt_sentinels *service, unsigned node, bool part)
         (void)dlt_redis_ask(server, "ACL SETUSER default -ping -psync -sync -replconf -replicaof "
                                     "-slaveof");
     else
-        (void)dlt_redis_ask(server, "ACL SETUSER default +@all");
+        default_restore(service, server);
     for (size_t i = 0; i < 2; i++) {
         (void)dlt_redis_ask(server, "ACL SETUSER %s %s", users[i], part ? "off" : "on");
         if (part)
@@ -268,10 +297,26 @@ void dlt_sentinels_lag(struct dlt_sentinels *service, unsigned node, bool lag)
 {
     struct dlt_redis *server = &service->redis[node];
 
-    (void)dlt_redis_ask(server, "ACL SETUSER default %s", lag ? "-psync -sync -replconf" : "+@all");
+    if (lag)
+        (void)dlt_redis_ask(server, "ACL SETUSER default -psync -sync -replconf");
+    else
+        default_restore(service, server);
     (void)dlt_redis_ask(server, "ACL SETUSER replica %s", lag ? "off" : "on");
     if (lag)
         (void)dlt_redis_ask(server, "CLIENT KILL USER replica");
+}
+
+void dlt_sentinels_blind(struct dlt_sentinels *service, unsigned node, bool blind)
+{
+    struct dlt_redis *server = &service->redis[node];
+
+    if (blind)
+        (void)dlt_redis_ask(server, "ACL SETUSER default -ping -replicaof -slaveof");
+    else
+        default_restore(service, server);
+    (void)dlt_redis_ask(server, "ACL SETUSER sentinel %s", blind ? "off" : "on");
+    if (blind)
+        (void)dlt_redis_ask(server, "CLIENT KILL USER sentinel");
 }
 
 void dlt_sentinels_kill(struct dlt_sentinels *service, unsigned sentinel)

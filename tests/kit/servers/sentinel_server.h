@@ -31,12 +31,15 @@ struct dlt_sentinels {
     struct dlt_sentinel sentinels[DLT_SENTINELS_COUNT];
     char args_text[DLT_SENTINELS_COUNT][64]; /* what the args of servers borrow */
     char hosts[160];                         /* of the sentinels, for a URI */
-    char why[768];                           /* after a false */
+    bool discreet; /* the default user, which clients are, may not read the servers' settings */
+    char why[768]; /* after a false */
 };
 
 /* Starts all, and waits until the sentinels know each other and the replicas are in step. args: of
  * the servers with data, after those that are always there; NULL: none. False: why. */
 bool dlt_sentinels_start(struct dlt_sentinels *service, const char *const *args);
+/* The same, with servers that never stop to take writes and whose settings no client may read. */
+bool dlt_sentinels_start_alone(struct dlt_sentinels *service);
 /* Harmless twice. */
 void dlt_sentinels_stop(struct dlt_sentinels *service);
 
@@ -54,6 +57,10 @@ void dlt_sentinels_part(struct dlt_sentinels *service, unsigned node, bool part)
 /* Ends the links of a master to its replicas and lets none begin, or ends that: the replicas lack
  * what it grants meanwhile. Clients and sentinels reach it. */
 void dlt_sentinels_lag(struct dlt_sentinels *service, unsigned node, bool lag);
+
+/* Cuts a master off from the sentinels alone, or ends that: its replicas follow it until they are
+ * told to follow another one, and nobody tells it. */
+void dlt_sentinels_blind(struct dlt_sentinels *service, unsigned node, bool blind);
 
 /* SIGKILL to a sentinel; SIGSTOP, and SIGCONT. */
 void dlt_sentinels_kill(struct dlt_sentinels *service, unsigned sentinel);

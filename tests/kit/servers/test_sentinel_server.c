@@ -4,6 +4,7 @@
 #include "sentinel_server.h"
 #include "tap.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +26,32 @@ static void failovers(void)
     dlt_ok(dlt_sentinels_master_wait(&service, second) >= 0,
            "a master that is cut off is replaced");
     dlt_sentinels_part(&service, (unsigned)second, false);
+    dlt_sentinels_stop(&service);
+}
+
+/* An old master that nobody tells takes writes beside the next one. */
+static void alone(void)
+{
+    static struct dlt_sentinels service;
+    struct dlt_redis *first = &service.redis[0];
+
+    dlt_ok(dlt_sentinels_start_alone(&service), "servers without min-replicas-to-write agree %s",
+           service.why);
+    dlt_ok(strstr(dlt_redis_ask(first, "CONFIG GET maxmemory"), "NOPERM") != NULL,
+           "their settings are not for clients");
+    dlt_sentinels_blind(&service, 0, true);
+    dlt_ok(dlt_sentinels_failover(&service), "a failover by hand is accepted");
+    dlt_ok(dlt_sentinels_master_wait(&service, 0) > 0, "another server is the master");
+    dlt_ok(strcmp(dlt_redis_ask(first, "SET " KEY " 1"), "OK") == 0, "the one before goes on");
+    dlt_sentinels_blind(&service, 0, false);
+    for (int polls = 0;
+         polls < 3000 && strstr(dlt_redis_ask(first, "INFO replication"), "role:slave") == NULL;
+         polls++)
+        (void)poll(NULL, 0, 20);
+    dlt_ok(strstr(dlt_redis_ask(first, "INFO replication"), "role:slave") != NULL,
+           "until the sentinels reach it");
+    dlt_ok(strstr(dlt_redis_ask(first, "CONFIG GET maxmemory"), "NOPERM") != NULL,
+           "and its settings are not for clients then either");
     dlt_sentinels_stop(&service);
 }
 
@@ -58,6 +85,7 @@ static void slots(void)
 int main(void)
 {
     failovers();
+    alone();
     slots();
     return dlt_done();
 }

@@ -135,6 +135,7 @@ static const char *store_make(struct run *run)
                                     .clients = run->settings.processes,
                                     .guarded = run->settings.profile->guarded,
                                     .routed = run->settings.rival == NULL,
+                                    .lone_guard = run->settings.lone_guard,
                                     .longest_ms = settings_longest_ms(&run->settings),
                                     .forgets = run->settings.profile->forgets};
 
@@ -218,6 +219,8 @@ static void again(const struct run *run)
            settings->rival != NULL ? settings->rival : "", settings->rival != NULL ? "'" : "");
     if (settings->guard_rule != 0)
         printf(" --guard-rule %u off", settings->guard_rule);
+    else if (settings->lone_guard)
+        printf(" --lone-guard");
     putchar('\n');
     printf("# check again: dlock-history-check --slack %" PRId64 " --busy %" PRId64
            " --stall %" PRId64 " --complete%s%s %s/*.log\n",

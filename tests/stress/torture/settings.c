@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FENCE_RULE  8 /* many locks show more of fences than long ones */
 #define POLL_MS     200
 #define FAILOVER_MS 15000 /* until a master is found, followed, and past its guard */
 
@@ -40,8 +41,10 @@ static void usage(FILE *to)
         "  --ttl MS         of their leases (1000)\n"
         "  --think US       pause between two locks of a thread, on average (3000)\n"
         "  --slack MS       how late a call may return and a loss be told (1500)\n"
+        "  --lone-guard     redis-sentinel, profile F: servers without min-replicas-to-write, so\n"
+        "                   that nothing but the failover guard ends an old master\n"
         "  --guard-rule N off  a plugin of redis without rule FO-N of the failover guard: then\n"
-        "                   something has to be found\n"
+        "                   something has to be found; redis-sentinel: with --lone-guard\n"
         "  --rival CMD      clients of another library, on redis or redis-sentinel\n"
         "  --until-seen     ends when shared memory has seen two at once\n"
         "  --keep DIR       a new directory for logs and pictures\n"
@@ -130,6 +133,8 @@ static bool option_set(struct settings *settings, int option, const char *text, 
     case 'r':
         settings->rival = text;
         return *text != '\0';
+    case 'a':
+        return settings->lone_guard = true;
     case 'x':
         return settings->plan_only = true;
     case 'y':
@@ -168,7 +173,20 @@ static bool rival_fits(const struct settings *settings)
     return why == NULL;
 }
 
-/* A plugin that lacks a rule is a program of the tests (guard_rules.cmake), and no option of the
+/* Where the guard can be all that there is. */
+static bool lone_guard_fits(struct settings *settings)
+{
+    bool can = settings->backend->kind == STORE_SENTINEL && settings->rival == NULL;
+
+    settings->lone_guard |= settings->guard_rule != 0 && can;
+    if (!settings->lone_guard || (can && settings->profile->guarded))
+        return true;
+    (void)fprintf(stderr, "dlock-torture: --lone-guard is for redis-sentinel and profile F, "
+                          "without --rival\n");
+    return false;
+}
+
+/* A plugin that lacks a rule is a program of the tests (mutants.cmake), and no option of the
  * plugin that users have. */
 static bool guard_rule_fits(struct settings *settings)
 {
@@ -188,7 +206,8 @@ static bool guard_rule_fits(struct settings *settings)
     }
     settings->profile = profile_without_rule(settings->guard_rule);
     if (settings->profile != NULL && access(library, R_OK | X_OK) == 0 &&
-        setenv("DLOCK_PLUGIN_PATH", library, 1) == 0 && setenv(TORTURE_LONG_HOLDS, "1", 1) == 0)
+        setenv("DLOCK_PLUGIN_PATH", library, 1) == 0 &&
+        (settings->guard_rule == FENCE_RULE || setenv(TORTURE_LONG_HOLDS, "1", 1) == 0))
         return true;
     (void)fprintf(stderr,
                   "dlock-torture: no plugin without rule FO-%u in %s (a build tree has it)\n",
@@ -221,7 +240,7 @@ static bool sensible(struct settings *settings)
         settings->processes = 1;
     }
     if (settings->processes * settings->threads > PLACES_MOST || !rival_fits(settings) ||
-        !guard_rule_fits(settings))
+        !guard_rule_fits(settings) || !lone_guard_fits(settings))
         return false;
     if (profile_faults(settings->profile, settings->backend) != 0)
         return true;
@@ -253,6 +272,7 @@ bool settings_read(struct settings *settings, int argc, char **argv)
         {"kill-cmd", required_argument, NULL, 'K'},
         {"proxy", required_argument, NULL, 'P'},
         {"guard-rule", required_argument, NULL, 'g'},
+        {"lone-guard", no_argument, NULL, 'a'},
         {"rival", required_argument, NULL, 'r'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},

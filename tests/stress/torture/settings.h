@@ -20,6 +20,7 @@ struct settings {
     const char *keep;    /* a directory to leave everything in; NULL: only what went wrong */
     unsigned guard_rule; /* of the failover guard that is off; 0: all are on */
     const char *rival;   /* the command of clients of another library; NULL: dlock's own */
+    bool lone_guard;     /* servers do not end an old master by themselves */
     bool plan_only;
     bool until_seen; /* two claims at once: then it is over */
 };

@@ -220,6 +220,7 @@ bool store_start(struct store *store, const struct store_options *options)
                             .clients = options->clients,
                             .guarded = options->guarded,
                             .routed = options->routed && store_fails_over(options->backend),
+                            .lone_guard = options->lone_guard,
                             .longest_ms = options->longest_ms,
                             .forgets = options->forgets};
     (void)snprintf(store->directory, sizeof store->directory, "%s", options->directory);

@@ -60,7 +60,7 @@ struct failovers {
 struct store {
     const struct backend *backend;
     unsigned clients;
-    bool forgets, guarded;
+    bool forgets, guarded, lone_guard;
     int64_t longest_ms; /* restart_guard: T of the failover guard */
     char directory[128];
     struct dlt_redis redis[NODES_MOST];
@@ -72,6 +72,7 @@ struct store {
     struct dlt_cluster cluster;
     bool fails;                       /* store_fail did what it was to do */
     int failed_node;                  /* the master that store_fail hit; -1: none */
+    int lagging_node;                 /* whose replicas store_fail may have cut off */
     unsigned failed_way, failed_slot; /* the slot: of a cluster */
     int failed_to;                    /* where the slot moves; -1: nowhere */
     struct failovers failovers[FAIL_WAYS_MOST];
@@ -87,6 +88,7 @@ struct store_options {
     unsigned clients;
     bool guarded;       /* clients have a guard against failovers */
     bool routed;        /* clients can be led: they are no rivals */
+    bool lone_guard;    /* nothing else ends an old master; of a service with sentinels */
     int64_t longest_ms; /* ... which allows for leases of that length */
     bool forgets;       /* a server that is killed loses its locks, and nothing makes up for it */
     const char *clocks; /* a file of skew.h for the servers' clocks; NULL: the true ones */

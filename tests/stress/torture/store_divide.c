@@ -5,15 +5,24 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(2 * DLT_SENTINELS_COUNT <= NODES_MOST, "a way to each server and to each sentinel");
+
+/* Of a cluster, or servers and after them the sentinels that watch them. */
 static unsigned servers_count(const struct store *store)
 {
-    return store->backend->kind == STORE_CLUSTER ? DLT_CLUSTER_COUNT : DLT_SENTINELS_COUNT;
+    return store->backend->kind == STORE_CLUSTER ? DLT_CLUSTER_COUNT : 2 * DLT_SENTINELS_COUNT;
 }
 
-static const struct dlt_redis *server_of(const struct store *store, unsigned node)
+static const char *address_of(const struct store *store, unsigned node, unsigned *port)
 {
-    return store->backend->kind == STORE_CLUSTER ? &store->cluster.redis[node]
-                                                 : &store->sentinels.redis[node];
+    const struct dlt_redis *server = store->backend->kind == STORE_CLUSTER
+                                         ? &store->cluster.redis[node]
+                                         : &store->sentinels.redis[node % DLT_SENTINELS_COUNT];
+    const struct dlt_sentinel *sentinel = &store->sentinels.sentinels[node % DLT_SENTINELS_COUNT];
+    bool watches = store->backend->kind == STORE_SENTINEL && node >= DLT_SENTINELS_COUNT;
+
+    *port = watches ? sentinel->port : server->port;
+    return watches ? sentinel->address : server->address;
 }
 
 bool store_divide_start(struct store *store)
@@ -25,8 +34,9 @@ bool store_divide_start(struct store *store)
     for (unsigned client = 0; store->routed && client < store->clients; client++)
         for (unsigned node = 0; node < servers_count(store); node++) {
             struct dlt_proxy *way = &store->ways[client][node];
+            unsigned port = 0;
 
-            if (dlt_proxy_start(way, server_of(store, node)->address, "resp", &options))
+            if (dlt_proxy_start(way, address_of(store, node, &port), "resp", &options))
                 continue;
             (void)snprintf(store->why, sizeof store->why, "a proxy: %.200s", way->answer);
             return false;
@@ -45,11 +55,14 @@ void store_divide_stop(struct store *store)
 void store_routes(const struct store *store, unsigned client, char *text, size_t size)
 {
     size_t used = 0;
+    unsigned port = 0;
 
     *text = '\0';
-    for (unsigned node = 0; store->routed && node < servers_count(store); node++)
-        used += (size_t)snprintf(text + used, size - used, "%s%u=%u", node > 0 ? "," : "",
-                                 server_of(store, node)->port, store->ways[client][node].port);
+    for (unsigned node = 0; store->routed && node < servers_count(store); node++) {
+        (void)address_of(store, node, &port);
+        used += (size_t)snprintf(text + used, size - used, "%s%u=%u", node > 0 ? "," : "", port,
+                                 store->ways[client][node].port);
+    }
 }
 
 static int64_t swallowed(struct store *store)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* store_divide.h - a network that falls in two, where masters are replaced: a master with some of
- * the clients on one side, all other servers and clients on the other. */
+ * the clients on one side, all other servers, the sentinels and the other clients on the other. */
 #ifndef TORTURE_STORE_DIVIDE_H
 #define TORTURE_STORE_DIVIDE_H
 
 #include "store.h"
 
-/* Each client gets a way of its own to each server with data. False: why. */
+/* Each client gets a way of its own to each server with data, and to each sentinel. False: why. */
 bool store_divide_start(struct store *store);
 /* Harmless twice. */
 void store_divide_stop(struct store *store);

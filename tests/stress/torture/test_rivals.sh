@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Do the records of a rival's clients reach the checker, and does it see what they say? A lock of
 # redis-py on one server, where it is one; the same clients without a lock; on sentinels; a client that
-# fails.
+# fails. node-redlock is not here to be run: are its records as long as those that were read?
 # usage: test_rivals.sh SOURCE_DIR DLOCK_TORTURE
 set -u
 # shellcheck source=tests/kit/tap.sh
@@ -25,7 +25,8 @@ ended() {
     [ "$(cat "$tap_tmp/$1.status")" -eq "$2" ] && grep -qE "$3" "$tap_tmp/$1.out"
 }
 
-python="/usr/bin/python3 $1/tests/stress/torture/rivals/redis_py.py"
+rivals=$1/tests/stress/torture/rivals
+python="/usr/bin/python3 $rivals/redis_py.py"
 run lock "$python lock" --backend redis &
 run none "$python none" --backend redis &
 run sentinel "$python wait seen" --backend redis-sentinel --profile C-failover --duration 12s &
@@ -38,6 +39,8 @@ check 'a lock of redis-py on one server: no overlap' ended lock 0 '^# overlaps 0
 check '... in more than a few locks' ended lock 0 'acquisitions [1-9][0-9]'
 check 'the same clients without a lock: overlaps' ended none 0 '^# overlaps [1-9][0-9]* by history'
 check '... that last' ended none 0 '^# longest overlap [1-9]'
+length=$(cd "$rivals" && /usr/bin/python3 -c 'import rival; print(rival.Log.RECORD.size)')
+check 'the client in Node writes records of the same length' grep -q "RECORD_SIZE = $length," "$rivals/node_redlock.mjs"
 check 'SET NX and WAIT where masters are replaced' ended sentinel 0 'profile C-failover'
 check 'a command that fails' ended fails 1 '^not ok .* all clients ended by themselves'
 check 'on a store that it cannot be on' ended elsewhere 2 'dlock-torture: --rival is for redis'

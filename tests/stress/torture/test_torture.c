@@ -229,6 +229,12 @@ Test(profile, a_run_without_a_rule_of_the_guard_has_to_find_something)
     cr_assert_eq(profile_find("F")->found, 0);
 }
 
+static bool reads_all(int argc, char **argv, struct settings *settings)
+{
+    optind = 1;
+    return settings_read(settings, argc, argv);
+}
+
 static bool reads(const char *profile, const char *off)
 {
     char words[][20] = {"dlock-torture", "--backend", "redis-sentinel",
@@ -242,8 +248,21 @@ static bool reads(const char *profile, const char *off)
     (void)snprintf(words[8], sizeof words[8], "%s", off != NULL ? off : "");
     for (int i = 0; i < argc; i++)
         argv[i] = words[i];
-    optind = 1;
-    return settings_read(&settings, argc, argv);
+    return reads_all(argc, argv, &settings);
+}
+
+static bool reads_lone(const char *backend, const char *profile)
+{
+    char words[][20] = {"dlock-torture", "--backend",   "", "--profile", "",
+                        "--plan",        "--lone-guard"};
+    char *argv[sizeof words / sizeof words[0] + 1] = {NULL};
+    struct settings settings;
+
+    (void)snprintf(words[2], sizeof words[2], "%s", backend);
+    (void)snprintf(words[4], sizeof words[4], "%s", profile);
+    for (int i = 0; i < 7; i++)
+        argv[i] = words[i];
+    return reads_all(7, argv, &settings) && settings.lone_guard;
 }
 
 Test(settings, a_rule_of_the_guard_is_off_in_profile_F_alone)
@@ -253,6 +272,15 @@ Test(settings, a_rule_of_the_guard_is_off_in_profile_F_alone)
     cr_assert(!reads("C-failover", "off"));
     cr_assert(!reads("F", "on"));
     cr_assert(!reads("F", NULL));
+}
+
+Test(settings, the_guard_is_alone_in_profile_F_on_sentinels_alone)
+{
+    cr_redirect_stderr();
+    cr_assert(reads_lone("redis-sentinel", "F"));
+    cr_assert(!reads_lone("redis-sentinel", "C-failover"));
+    cr_assert(!reads_lone("redis-cluster", "F"));
+    cr_assert(!reads_lone("sqlite", "P"));
 }
 
 /* ---- routes ---- */

@@ -12,7 +12,7 @@ const OK = 0, TIMEOUT = 2, LOST = 4, UNKNOWN = 6; // types.h
 const WAITS = 1;
 const TIMEOUTS_MS = [0, 0, 0, 1, 20, 100, 500, 1000, 3000, 3000, 8000, 8000];
 const PAUSE_MS = 200, JITTER_MS = 100; // those of redlock
-const HEADER_SIZE = 64, RECORD_SIZE = 64, RECORDS = 1 << 20;
+const HEADER_SIZE = 64, RECORD_SIZE = 72, RECORDS = 1 << 20;
 
 const words = process.argv.slice(-9);
 const [uri, directory] = words;
