@@ -90,7 +90,7 @@ static bool processes_read(struct snapshot_lock *lock)
         process_read(&lock->processes[i], lock->holders[i].kept ? "" : lock->holders[i].label,
                      lock->holders[i].held_ms);
     for (size_t i = 0; i < lock->queue.count; i++)
-        process_read(&lock->waiters[i], lock->queue.items[i].label, lock->queue.items[i].waited_ms);
+        process_read(&lock->waiters[i], lock->queue.items[i].label, -1);
     return true;
 }
 

@@ -218,10 +218,12 @@ static void give(struct sim_handle *handle)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     bool lost[SIM_MEMBERS];
+    bool any = false;
     enum dlock_status status;
 
     for (size_t i = 0; i < SIM_MEMBERS; i++) {
         lost[i] = dlock_state(member(handle, i)->lock) == DLOCK_STATE_LOST;
+        any |= lost[i];
         inv_unlock(member(handle, i));
     }
     status = dlock_set_unlock(handle->set, &err);
@@ -235,6 +237,8 @@ static void give(struct sim_handle *handle)
     }
     if (handle->process->dead || handle->process->closing)
         return;
+    if (any && status != DLOCK_LOST && status != DLOCK_UNKNOWN)
+        sim_set_misuse("C18: the unlock of a set that lost a name said neither LOST nor UNKNOWN");
     if (status == DLOCK_OK || status == DLOCK_LOST)
         none_check(handle);
     else if (status == DLOCK_NOT_HELD)
