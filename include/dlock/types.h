@@ -169,7 +169,7 @@ struct dlock_waiter {
     uint32_t struct_size; /* sizeof(struct dlock_waiter) */
     enum dlock_mode mode;
     uint32_t position; /* 0: the first */
-    int64_t waited_ms; /* since it was queued, on the store's clock, if that was not set back; -1: unknown */
+    int64_t waited_ms; /* since it was queued, on the store's clock; -1: unknown */
     const char *owner; /* as of a holder: the token of the attempt */
     const char *label; /* as of a holder */
 };
