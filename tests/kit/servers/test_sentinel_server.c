@@ -40,7 +40,7 @@ static void alone(void)
     dlt_ok(strstr(dlt_redis_ask(first, "CONFIG GET maxmemory"), "NOPERM") != NULL,
            "their settings are not for clients");
     dlt_sentinels_blind(&service, 0, true);
-    dlt_ok(dlt_sentinels_failover(&service), "a failover by hand is accepted");
+    (void)dlt_sentinels_failover(&service); /* refused if their own one has begun */
     dlt_ok(dlt_sentinels_master_wait(&service, 0) > 0, "another server is the master");
     dlt_ok(strcmp(dlt_redis_ask(first, "SET " KEY " 1"), "OK") == 0, "the one before goes on");
     dlt_sentinels_blind(&service, 0, false);

@@ -155,7 +155,7 @@ static void slot_close(void *self, bool forked)
     sim_net_hang_up(sim_self_process(), &ask);
 }
 
-/* What the answer says of the place in the queue. */
+/* What the answer says of the place in the queue. A place at the master before is none. */
 static void place_note(const struct dlock_request *req, const struct sim_answer *answer,
                        int64_t sent_ns)
 {
@@ -171,7 +171,7 @@ static void place_note(const struct dlock_request *req, const struct sim_answer 
         waiter->queued_by = answer->promotion;
         if (waiter->granted_by != answer->promotion) /* it came before this answer */
             waiter->granted = false;
-        record = sim_record(handle, DLT_QUEUED);
+        record = sim_failover_is_current(answer->promotion) ? sim_record(handle, DLT_QUEUED) : NULL;
         if (record != NULL) {
             record->status = (uint16_t)(age_ms < UINT16_MAX ? age_ms : UINT16_MAX);
             record->until_ns = sim_host_to_sim(

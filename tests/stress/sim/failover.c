@@ -191,6 +191,11 @@ uint64_t sim_failover_id(int node)
     return servers[node].id;
 }
 
+bool sim_failover_is_current(uint64_t promotion)
+{
+    return !sim_fails_over() || servers[current].id == promotion;
+}
+
 /* ---- failovers ---- */
 
 static void note(void)

@@ -294,6 +294,8 @@ int64_t sim_failover_stands_ns(const struct sim_process *process, int node);
  * that server. */
 int sim_failover_choose(const struct sim_process *process);
 uint64_t sim_failover_id(int node);
+/* It is that of the last master. */
+bool sim_failover_is_current(uint64_t promotion);
 
 /* ---- failover_guard.c ---- */
 

@@ -3,6 +3,7 @@
 
 #include "shared.h"
 #include "store_command.h"
+#include "survivor.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -229,6 +230,11 @@ static bool commands_take(struct settings *settings)
     return settings->backend != NULL;
 }
 
+static unsigned places_most(const struct settings *settings)
+{
+    return settings->profile->programs ? SURVIVORS_MOST : PLACES_MOST;
+}
+
 static bool sensible(struct settings *settings)
 {
     if (settings->commands.uri != NULL && !commands_take(settings))
@@ -239,7 +245,7 @@ static bool sensible(struct settings *settings)
         settings->threads *= settings->processes;
         settings->processes = 1;
     }
-    if (settings->processes * settings->threads > PLACES_MOST || !rival_fits(settings) ||
+    if (settings->processes * settings->threads > places_most(settings) || !rival_fits(settings) ||
         !guard_rule_fits(settings) || !lone_guard_fits(settings))
         return false;
     if (profile_faults(settings->profile, settings->backend) != 0)

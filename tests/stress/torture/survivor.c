@@ -53,6 +53,7 @@ void survivor_inherit(struct shared *shared, uint32_t name, unsigned place)
 
     if (place >= SURVIVORS_MOST || attempt == 0 || atomic_load(&shared->programs[place]) != attempt)
         return;
+    atomic_store(&to->attempt, 0); /* while the rest of the claim changes */
     atomic_store(&to->until_ns, atomic_load(&from->until_ns));
     atomic_store(&to->mode, atomic_load(&from->mode));
     atomic_store(&to->permit, atomic_load(&from->permit));
@@ -61,6 +62,12 @@ void survivor_inherit(struct shared *shared, uint32_t name, unsigned place)
         atomic_fetch_add(&shared->inherited, 1);
     else
         atomic_store(&to->attempt, 0);
+}
+
+/* A later program may have taken the same place. */
+static void forget(_Atomic uint64_t *attempt, uint64_t own)
+{
+    (void)atomic_compare_exchange_strong(attempt, &own, 0);
 }
 
 /* The client claims it, or was killed when it did. */
@@ -84,8 +91,8 @@ int survivor_main(char **words)
     while (dlt_log_now_ns() < end_ns && is_claimed(shared, name, place, attempt) &&
            atomic_load(&shared->stopping) == 0)
         (void)poll(NULL, 0, LOOK_MS);
-    atomic_store(&shared->programs[place], 0);
-    oracle_leave(shared, name, place_of(place));
+    forget(&shared->programs[place], attempt);
+    forget(&shared->claims[name][place_of(place)].attempt, attempt);
     shared_close(shared);
     return 0;
 }

@@ -28,7 +28,7 @@ run blind "$5" &
 DLOCK_PLUGIN_PATH=$6 run twice "$2" L &
 DLOCK_PLUGIN_PATH=$7 run data "$2" &
 DLOCK_PLUGIN_PATH=$8 run keeps "$2" K &
-DLOCK_PLUGIN_PATH=$9 run lives "$2" D sqlite --duration 30s --until-seen &
+DLOCK_PLUGIN_PATH=$9 run lives "$2" D sqlite --duration 120s --until-seen &
 wait
 check 'a store that grants to everybody: by history' fails_for everybody '^# OVERLAP:' 2
 check '... and by shared memory' fails_for everybody '^# two at once:' 2

@@ -18,6 +18,7 @@
 #define MOVES_LOSE_MS    300000 /* failovers lose a few leases a minute, or none */
 #define SHOWS_MS         30000  /* from then on two at once, where that is what it is about */
 #define TRIED_LEAST      5      /* from then on a kind of fault has to have had an effect */
+#define KILLED_LEAST     30     /* from then on a program of one of them has to have lived on */
 #define FENCE_ROOM       31     /* numbers of a grant besides its first */
 #define UNEXPLAINED_MOST 5      /* UNKNOWN without a fault about it, and a quarter of all */
 
@@ -418,7 +419,7 @@ static void judge(struct court *court, uint64_t faults)
     test(court, court->check.acquired > (is_long ? 1000 : 5), "locks were taken");
     if (settings->profile->programs)
         test(court,
-             court->verdict->nemesis->effective[FAULT_CLIENT_KILL] < TRIED_LEAST ||
+             court->verdict->nemesis->effective[FAULT_CLIENT_KILL] < KILLED_LEAST ||
                  atomic_load(&court->verdict->shared->inherited) > 0,
              "clients were killed whose programs lived on");
     if (settings->profile->keeps && settings->profile->limit == 0)
