@@ -115,6 +115,7 @@ static enum dlock_status exclusive_take(struct my_connection *conn, const struct
 
     if (status != DLOCK_OK)
         return status;
+    conn->input.number = my_queue_is_head(slot->queue);
     status = conn->config->strategy == MY_ROW ? row_try(conn, slot, grant, err)
                                               : insert_try(conn, grant, err);
     status = my_errmap_contended(status, err);

@@ -5,7 +5,7 @@
 #include "data.h"
 #include "execute.h"
 #include "guard.h"
-#include "session.h"
+#include "queue.h"
 
 #define PERMITS_MOST 1000 /* DLOCK_LIMIT_MAX of dlock.h */
 
@@ -156,7 +156,7 @@ static enum dlock_status permit_try(struct my_connection *conn, const struct dlo
     status = permit_take(conn, &permits, req, grant, err);
     if (status == DLOCK_OK)
         status = my_data_put(conn, err);
-    if (status == DLOCK_OK && slot->queue != NULL)
+    if (status == DLOCK_OK && my_queue_is_head(slot->queue))
         status = my_execute(conn, MY_UNRESERVE, err);
     return status;
 }

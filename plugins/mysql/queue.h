@@ -31,6 +31,11 @@ static inline bool my_queue_is_behind(const struct my_queue *queue)
     return queue != NULL && !queue->head;
 }
 
+static inline bool my_queue_is_head(const struct my_queue *queue)
+{
+    return queue != NULL && queue->head;
+}
+
 /* The head's sign of life, when it is due. Waits for nothing: a later call reads the answer. OK, or
  * it is not the head any more. */
 enum dlock_status my_queue_ping(struct my_queue *queue, struct dlock_error *err);

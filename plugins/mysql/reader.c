@@ -54,7 +54,7 @@ enum dlock_status my_reader_try(struct my_connection *conn, const struct dlock_r
         status = my_execute(conn, MY_READER_ADD, err);
     if (status == DLOCK_OK)
         status = my_data_put(conn, err);
-    if (status == DLOCK_OK && slot->queue != NULL)
+    if (status == DLOCK_OK && my_queue_is_head(slot->queue))
         status = my_execute(conn, MY_UNRESERVE, err);
     return my_errmap_contended(finish(conn, status, err), err);
 }

@@ -22,18 +22,23 @@
 #define UNREAD "readers_us <= " MY_NOW
 #define UNTIL  "(" MY_NOW " + @d)"
 
-/* A reservation that seems to last longer is of before a step back of the clock. watch.c makes
- * those of 1.25 s at most. */
-#define RESERVED     "next_us BETWEEN 1 + " MY_NOW " AND 10000000 + " MY_NOW
+/* What seems to be later is of before a step back of the clock. watch.c makes reservations of
+ * 1.25 s at most. */
+#define SOON         "10000000 + " MY_NOW
+#define RESERVED     "next_us BETWEEN 1 + " MY_NOW " AND " SOON
 #define NOT_RESERVED "NOT (" RESERVED ")"
 #define MAY_TAKE     "(" NOT_RESERVED " OR next_token = @t)"
 #define RESERVE(reservations) \
     "UPDATE " reservations " SET next_token = @t, next_us = " MY_NOW " + @i WHERE name = @n"
-/* By a waiter that was the head. What is below 0 reserves nothing, and says when the queue was
- * alive last. */
-#define UNRESERVED "next_us = IF(next_token = @t OR " NOT_RESERVED ", -" MY_NOW ", next_us)"
-#define IS_SILENT(reservations) \
-    "SELECT ABS(next_us) <= " MY_NOW " - @i FROM " reservations " WHERE name = @n"
+/* What is below 0 reserves nothing, and says when a head was there last. Only a head may say so:
+ * the others would wait for the next one again. */
+#define UNRESERVED_IF(is_head) \
+    "next_us = IF(IF(" RESERVED ", next_token = @t, " is_head "), -" MY_NOW ", next_us)"
+#define UNRESERVED    UNRESERVED_IF("1")
+#define UNRESERVED_BY UNRESERVED_IF("@i")
+#define IS_SILENT(reservations)                                                       \
+    "SELECT ABS(next_us) NOT BETWEEN " MY_NOW " - @i AND " SOON " FROM " reservations \
+    " WHERE name = @n"
 
 #define NEXT_FENCE "GREATEST(fence + 32, " MY_NOW ")"
 _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
@@ -202,7 +207,7 @@ static const struct my_sql row[MY_STATEMENTS] = {
                        " fence = LAST_INSERT_ID(IF(" LIVE ", fence, " NEXT_FENCE ")),"
                        " since_us = IF(" LIVE ", since_us, " MY_NOW "),"
                        " until_us = GREATEST(until_us, " UNTIL "), token = @t, label = @l,"
-                       " " UNRESERVED " WHERE name = @n AND " UNREAD " AND ((" LIVE
+                       " " UNRESERVED_BY " WHERE name = @n AND " UNREAD " AND ((" LIVE
                        " AND token = @t)"
                        " OR (" OVER " AND " MAY_TAKE "))",
                        ""},
@@ -272,11 +277,15 @@ static const struct my_sql insert[MY_STATEMENTS] = {
                  ""},
     [MY_RESERVE] = {"@w" RESERVE("{fences}"), ""},
     [MY_RESERVE_IN_LINE] = {"@q" RESERVE("{fences}"), ""},
+    /* As MY_ENSURE_ALL: any number that follows is above 0. */
+    [MY_RESERVE_FIRST] = {"@wINSERT IGNORE INTO {fences} (name, fence, next_token, next_us)"
+                          " VALUES (@n, 0, @t, " MY_NOW " + @i)",
+                          ""},
     [MY_UNRESERVE] = {"UPDATE {fences} SET " UNRESERVED " WHERE name = @n", ""},
     [MY_QUEUE_SILENT] = {IS_SILENT("{fences}"), "i"},
     [MY_SWEEP] = {"DELETE FROM {names} WHERE name = @n AND " OVER " AND " UNREAD, ""},
     [MY_FENCE] = {"UPDATE {fences} SET fence = LAST_INSERT_ID(" NEXT_FENCE "),"
-                  " " UNRESERVED " WHERE name = @n AND " HELD,
+                  " " UNRESERVED_BY " WHERE name = @n AND " HELD,
                   ""},
     [MY_FENCE_FIRST] = {"INSERT INTO {fences} (name, fence, next_token, next_us)"
                         " SELECT @n, LAST_INSERT_ID(" MY_NOW "), '', 0 FROM DUAL WHERE " HELD,

@@ -17,7 +17,7 @@
 
 enum my_statement {
     MY_TAKE,       /* a name that is free and reserved for nobody */
-    MY_TAKE_AGAIN, /* row: or that is ours, or reserved for us */
+    MY_TAKE_AGAIN, /* row: or that is ours, or reserved for us; @i: by the head */
     MY_CREATE,     /* row: the first time of a name */
     MY_ENSURE,     /* row: a free row, for readers */
     MY_POLL,       /* row, insert: the holder, without a lock on the row */
@@ -43,10 +43,11 @@ enum my_statement {
     MY_READERS_UPDATE,  /* ends each change of readers */
     MY_RESERVE,         /* only this head takes the name when it is free, for @i microseconds */
     MY_RESERVE_IN_LINE, /* the same behind other transactions; as text only */
-    MY_UNRESERVE,
-    MY_QUEUE_SILENT, /* no head has reserved or taken the name for @i microseconds */
-    MY_SWEEP,        /* insert: a row that nobody holds */
-    MY_FENCE,        /* insert, session: the next number, and its owner */
+    MY_RESERVE_FIRST,   /* insert: of a name that has no fence yet */
+    MY_UNRESERVE,       /* by the head */
+    MY_QUEUE_SILENT,    /* no head has reserved or taken the name for @i microseconds */
+    MY_SWEEP,           /* insert: a row that nobody holds */
+    MY_FENCE,           /* insert, session: the next number, and its owner; insert: @i as above */
     MY_FENCE_FIRST,
     MY_FENCE_READ,
     MY_ROW_NOWAIT, /* session: the row lock */

@@ -15,7 +15,7 @@
     "SELECT COUNT(*) FROM f_names WHERE name = 'job' AND token = REPEAT('c', 16)" \
     " AND until_us > 1000"
 
-static struct dlt_request d;
+static struct dlt_request d, e, f;
 
 /* s takes all that there is; t is the head, and u waits behind it. */
 static void two_wait(uint32_t limit, struct waiter *head, struct waiter *second)
@@ -62,30 +62,113 @@ LEASED(C21_a_waiter_behind_the_head_takes_no_permit)
     want_order(2);
 }
 
-/* Its answer would be its turn, and may be lost with its connection. */
-static void want_the_last_resort(uint32_t limit)
+/* It has no fence yet. */
+LEASED(C13_a_waiter_behind_the_head_of_a_name_that_was_only_read)
+{
+    a.req.mode = DLOCK_SHARED;
+    want_order(1);
+}
+
+/* One of the readers holds it at each moment. */
+LEASED(C13_a_head_reserves_a_name_that_was_only_read)
+{
+    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 60000};
+    enum dlock_status status = DLOCK_OK;
+    uint64_t fence = 0;
+
+    dlt_request_shared(&u, &c, "job", 'c', 60000);
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    becomes_head(&head);
+    waiter_start(&head);
+    for (int i = 0; i < 500 && status == DLOCK_OK; i++) {
+        dlt_sleep_ms(10);
+        status = dlt_try(&u, &c);
+        if (status == DLOCK_OK)
+            cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK, "%s", u.err.message);
+    }
+    cr_assert_eq(status, DLOCK_BUSY, "readers pass the first waiter");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(waiter_join(&head), DLOCK_BUSY, "%s", t.err.message);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+        cr_assert_gt(t.grant.fence, fence);
+        fence = t.grant.fence;
+        cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+    }
+}
+
+/* The head has made the row of the fence since this caller looked for it. */
+static void want_no_grant_beside_a_new_fence(uint32_t limit)
+{
+    a.req.limit = limit;
+    cr_assert_str_eq(dlt_maria_ask(&server,
+                                   "CREATE TRIGGER t BEFORE INSERT ON f_fences FOR EACH ROW"
+                                   " SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 1062"),
+                     "");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY, "%s", s.err.message);
+    cr_assert_str_eq(dlt_maria_ask(&server, "DROP TRIGGER t"), "");
+    cr_assert_str_eq(dlt_maria_ask(&server, "SELECT COUNT(*) FROM f_names WHERE until_us > 0"),
+                     "0");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+}
+
+static void TRY_4_C13_a_fence_that_the_head_has_made(void)
+{
+    want_no_grant_beside_a_new_fence(1);
+}
+
+DLT_IN(insert, TRY_4_C13_a_fence_that_the_head_has_made)
+
+static void TRY_4_C21_a_fence_that_the_head_has_made(void)
+{
+    want_no_grant_beside_a_new_fence(2);
+}
+
+DLT_IN(insert, TRY_4_C21_a_fence_that_the_head_has_made)
+
+/* Its answer would be its turn, and may be lost with its connection. Others in the same place do
+ * not wait for it once more, whoever else takes the name meanwhile. */
+static void want_the_last_resort(uint32_t limit, const char *last_sign)
 {
     const char *table = strcmp(s.options[1][1], "row") == 0 ? "f_names" : "f_fences";
     struct waiter head = {.session = &t, .request = &b, .timeout_ms = 300};
     struct waiter second = {.session = &u, .request = &c, .timeout_ms = 400};
+    struct waiter third = {.session = &s, .request = &e, .timeout_ms = 400};
 
+    dlt_request(&s, &e, "job", 'e', 60000);
+    dlt_request(&t, &f, "job", 'f', 60000);
+    e.req.limit = f.req.limit = limit;
     two_wait(limit, &head, &second);
+    cr_assert_eq(dlt_try(&s, &e), DLOCK_BUSY);
+    waiter_start(&third);
+    cr_assert_eq(waiter_join(&third), DLOCK_TIMEOUT, "%s", s.err.message);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    cr_assert_str_eq(
-        dlt_maria_ask(&server, "UPDATE %s SET next_us = 7000000 - ABS(next_us)", table), "");
+    cr_assert_str_eq(dlt_maria_ask(&server, "UPDATE %s SET next_us = %s", table, last_sign), "");
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "no head was there for 7 s: %s", u.err.message);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(dlt_try(&t, &f), DLOCK_OK, "it has not waited: %s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &f), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_try(&s, &e), DLOCK_OK, "no head was there since: %s", s.err.message);
 }
+
+#define SEVEN_SECONDS_AGO "7000000 - ABS(next_us)"
 
 LEASED(C13_a_waiter_whose_turn_does_not_come)
 {
-    want_the_last_resort(1);
+    want_the_last_resort(1, SEVEN_SECONDS_AGO);
 }
 
 LEASED(C21_a_waiter_whose_turn_does_not_come)
 {
-    want_the_last_resort(2);
+    want_the_last_resort(2, SEVEN_SECONDS_AGO);
+}
+
+LEASED(C13_a_waiter_whose_turn_does_not_come_after_a_step_back)
+{
+    want_the_last_resort(1, "-3600000000 - ABS(next_us)");
 }
 
 /* A request without an answer may have taken the name, before there was a queue. */
@@ -119,16 +202,11 @@ static long executed(const char *what)
     return strtol(text + strcspn(text, " "), NULL, 10);
 }
 
-/* As of a busy machine: it is later than the next poll. */
-LEASED(C13_a_head_keeps_its_place_though_each_answer_comes_late)
-{
-    struct dlt_proxy proxy;
-    struct dlt_session far;
-    struct dlt_request f;
-    struct waiter head = {.session = &far, .request = &f, .timeout_ms = 30000};
-    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 30000};
-    long pings = 0;
+static struct dlt_proxy proxy;
+static struct dlt_session far; /* through the proxy */
 
+static void far_begin(void)
+{
     cr_assert(dlt_proxy_start(&proxy, server.address, "mysql", NULL), "%s", proxy.answer);
     dlt_session_init(&far, &server);
     dlt_session_option(&far, "strategy", s.options[1][1]);
@@ -136,6 +214,22 @@ LEASED(C13_a_head_keeps_its_place_though_each_answer_comes_late)
     (void)snprintf(far.address, sizeof far.address, "%s", proxy.address);
     cr_assert_eq(dlt_session_open(&far), DLOCK_OK, "%s", far.err.message);
     dlt_request(&far, &f, "job", 'f', 60000);
+}
+
+static void far_end(void)
+{
+    dlt_session_close(&far);
+    cr_assert(dlt_proxy_stop(&proxy));
+}
+
+/* As of a busy machine: it is later than the next poll. */
+LEASED(C13_a_head_keeps_its_place_though_each_answer_comes_late)
+{
+    struct waiter head = {.session = &far, .request = &f, .timeout_ms = 30000};
+    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 30000};
+    long pings = 0;
+
+    far_begin();
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
     becomes_head(&head);
@@ -153,26 +247,68 @@ LEASED(C13_a_head_keeps_its_place_though_each_answer_comes_late)
     cr_assert_eq(dlt_unlock(&far, &f), DLOCK_OK, "%s", far.err.message);
     cr_assert_eq(waiter_join(&second), DLOCK_BUSY, "%s", u.err.message);
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
-    dlt_session_close(&far);
-    cr_assert(dlt_proxy_stop(&proxy));
+    far_end();
 }
 
-/* Another transaction has the row of the reservations. */
-LEASED(C13_a_head_that_cannot_reserve_keeps_its_place)
+#define IN_LINE                                                  \
+    "SELECT COUNT(*) FROM mysql.general_log WHERE argument LIKE" \
+    " 'SET STATEMENT max_statement_time=%'"
+
+/* The server gives up before the wait ends, and its answer comes after that. An answer that is too
+ * late would cost all idle connections. */
+LEASED(FAI_1_a_head_in_line_at_the_end_of_a_short_wait)
 {
-    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 2500};
+    struct waiter head = {.session = &far, .request = &f, .timeout_ms = 75};
     pthread_t thread;
-    const char *id = NULL;
+    char id[32] = "";
+    bool stood = false;
 
     row_hold_table = strcmp(s.options[1][1], "row") == 0 ? "names" : "fences";
+    far_begin();
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     becomes_head(&head);
-    id = row_hold_start(&thread, "job");
-    waiter_start(&head);
-    cr_assert_eq(waiter_join(&head), DLOCK_TIMEOUT, "it went on: %s", t.err.message);
+    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread, "job"));
+    (void)dlt_maria_ask(&server, "SET GLOBAL log_output = 'TABLE', general_log = ON");
+    cr_assert(dlt_proxy_tell(&proxy, "delay s2c 25"), "%s", proxy.answer);
+    for (int i = 0; i < 30 && !(stood && head.status == DLOCK_TIMEOUT); i++) {
+        if (i > 0)
+            reopen(&far);
+        (void)dlt_maria_ask(&server, "TRUNCATE mysql.general_log");
+        waiter_start(&head);
+        (void)waiter_join(&head);
+        stood = strcmp(dlt_maria_ask(&server, "%s", IN_LINE), "0") != 0;
+    }
+    cr_assert(stood, "it did not stand in line");
+    cr_assert_eq(head.status, DLOCK_TIMEOUT, "%s", far.err.message);
     row_hold_end(thread, id);
     row_hold_table = "names";
+    far_end();
+}
+
+/* Another transaction has the row of the reservations for longer than the server waits for a sign
+ * of life. */
+LEASED(C13_a_head_that_cannot_reserve_keeps_its_place)
+{
+    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 300};
+    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 400};
+    pthread_t thread;
+    char id[32] = "";
+
+    row_hold_table = strcmp(s.options[1][1], "row") == 0 ? "names" : "fences";
+    two_wait(1, &head, &second);
+    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread, "job"));
+    head.timeout_ms = 4000;
+    waiter_start(&head);
+    cr_assert_eq(waiter_join(&head), DLOCK_TIMEOUT, "it went on: %s", t.err.message);
+    waiter_start(&second);
+    cr_assert_eq(waiter_join(&second), DLOCK_TIMEOUT, "it is the head now: %s", u.err.message);
+    row_hold_end(thread, id);
+    row_hold_table = "names";
+    head.timeout_ms = 300;
+    waiter_start(&head);
+    cr_assert_eq(waiter_join(&head), DLOCK_TIMEOUT, "%s", t.err.message);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY, "the head is before it");
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
 }
 

@@ -318,6 +318,16 @@ mutant 53 "a waiter behind the first one takes what it finds free" "$mysql" \
     "test_mysql_order --filter 'row/C13_a_waiter_behind*'" \
     plugins/mysql/lease.c "my_queue_is_behind(slot->queue) ||" "my_queue_is_behind(NULL) ||"
 
+mutant 54 "a name without a fence is reserved for nobody" "$mysql" \
+    "test_mysql_order --filter 'insert/C13_a_head_reserves_a_name*'" \
+    plugins/mysql/watch.c "conn->affected == 0 && conn->config->strategy == MY_INSERT" \
+    "conn->affected == 0 && conn->config->strategy == MY_SESSION"
+
+mutant 55 "a waiter that takes what no first waiter took says that there was one" "$mysql" \
+    "test_mysql_order --filter '*/C13_a_waiter_whose*'" \
+    plugins/mysql/lease.c "conn->input.number = my_queue_is_head(slot->queue);" \
+    "conn->input.number = slot->queue != NULL;"
+
 numbers="dlock_plugin_redlock test_redlock_numbers"
 
 mutant 47 "a node keeps the numbers of leases until its clock has passed them" "$numbers" \
