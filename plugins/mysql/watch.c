@@ -92,8 +92,8 @@ static int64_t pause_of(const struct my_connection *conn, const struct my_queue 
     return ns < POLL_MOST_NS ? ns : POLL_MOST_NS;
 }
 
-/* Behind those who want the row, too. Where they follow one another, and a reader or a permit has
- * it for some exchanges, no moment comes in which nobody has it. */
+/* Waits in the server's line for the row. Where transactions of readers and permits follow one
+ * another, the row is never free for a statement that does not wait. */
 static enum dlock_status reserve_in_line(struct my_connection *conn,
                                          const struct dlock_request *req, int64_t ns,
                                          struct dlock_error *err)

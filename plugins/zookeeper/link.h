@@ -56,7 +56,7 @@ void zk_link_close(struct zk_link *link);
 void zk_link_after_fork(struct zk_link *link);
 
 /* Ends the present session now, with all its nodes, as if the servers had: the link makes a new
- * one. With the mutex held. */
+ * one, which may still find the nodes for a moment. With the mutex held. */
 void zk_link_end(struct zk_link *link);
 
 void zk_link_state(struct zk_link *link, struct zk_session_state *state);

@@ -184,14 +184,19 @@ static void lock_release(struct run *run)
         bad(run, "unlock answers OK, and the store has this holder");
 }
 
-/* On a busy machine an answer may be late, whatever failed before. */
+/* The name can be had within a ttl. An answer of the store that is late, as on a busy machine, is
+ * asked for again; a name that stays taken is not. */
 static bool is_to_be_had(struct dlock *lock, struct dlock_error *err)
 {
-    for (int tries = 0; tries < 5; tries++)
-        if (dlock_timedlock(lock, TTL_MS + 2000, err) == DLOCK_OK &&
-            dlock_unlock(lock, err) == DLOCK_OK)
-            return true;
-    return false;
+    enum dlock_status status = DLOCK_UNKNOWN;
+
+    for (int tries = 0; tries < 5 && (status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE);
+         tries++) {
+        status = dlock_timedlock(lock, TTL_MS + 2000, err);
+        if (status == DLOCK_OK)
+            status = dlock_unlock(lock, err);
+    }
+    return status == DLOCK_OK;
 }
 
 /* With nothing failing any more, the name can be had again within a ttl. */

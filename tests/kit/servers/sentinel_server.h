@@ -59,7 +59,7 @@ void dlt_sentinels_part(struct dlt_sentinels *service, unsigned node, bool part)
 void dlt_sentinels_lag(struct dlt_sentinels *service, unsigned node, bool lag);
 
 /* Cuts a master off from the sentinels alone, or ends that: its replicas follow it until they are
- * told to follow another one, and nobody tells it. */
+ * told to follow another one, and the sentinels cannot tell the old master. */
 void dlt_sentinels_blind(struct dlt_sentinels *service, unsigned node, bool blind);
 
 /* SIGKILL to a sentinel; SIGSTOP, and SIGCONT. */

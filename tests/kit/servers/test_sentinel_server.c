@@ -29,7 +29,7 @@ static void failovers(void)
     dlt_sentinels_stop(&service);
 }
 
-/* An old master that nobody tells takes writes beside the next one. */
+/* An old master that the sentinels cannot reach takes writes beside the next one. */
 static void alone(void)
 {
     static struct dlt_sentinels service;

@@ -61,13 +61,7 @@ static void keep(unsigned nodes, const char *name, const char *number)
 
 static void set_up(void)
 {
-    const char *addresses[NODES];
-
-    for (unsigned i = 0; i < NODES; i++) {
-        cr_assert(dlt_redis_start(&servers[i], NULL), "%s", servers[i].why);
-        addresses[i] = servers[i].address;
-    }
-    dlt_redlock_target(&session, addresses, NODES);
+    dlt_redlock_start(&session, servers, NODES);
     dlt_session_option(&session, "fence", "1"); /* DLOCK_ON */
     cr_assert_eq(dlt_session_open(&session), DLOCK_OK, "%s", session.err.message);
     lives_note();
@@ -75,9 +69,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    dlt_session_close(&session);
-    for (unsigned i = 0; i < NODES; i++)
-        dlt_redis_stop(&servers[i]);
+    dlt_redlock_stop(&session, servers, NODES);
 }
 
 TestSuite(redlock_foreign, .init = set_up, .fini = tear_down, .timeout = 60);

@@ -18,22 +18,14 @@ static struct dlt_request request;
 
 static void set_up(void)
 {
-    const char *addresses[NODES];
-
-    for (unsigned i = 0; i < NODES; i++) {
-        cr_assert(dlt_redis_start(&servers[i], NULL), "%s", servers[i].why);
-        addresses[i] = servers[i].address;
-    }
-    dlt_redlock_target(&session, addresses, NODES);
+    dlt_redlock_start(&session, servers, NODES);
     dlt_session_option(&session, "restart_guard", "3600000");
     dlt_request(&session, &request, "x", 1, TTL_MS);
 }
 
 static void tear_down(void)
 {
-    dlt_session_close(&session);
-    for (unsigned i = 0; i < NODES; i++)
-        dlt_redis_stop(&servers[i]);
+    dlt_redlock_stop(&session, servers, NODES);
 }
 
 TestSuite(redlock_votes, .init = set_up, .fini = tear_down, .timeout = 60);

@@ -160,6 +160,10 @@ dlt_add_sim_defect(set_keeps_what_it_has sets any 60 C18 core/api/set_acquire.c
   "        if (status != DLOCK_OK)
             return give_back(set, count, status, err);" "        if (status != DLOCK_OK)
             return status;")
+dlt_add_sim_defect(set_unlock_hides_a_loss sets any 60 C18 core/api/set_acquire.c
+  "    case DLOCK_LOST:
+        return 3;" "    case DLOCK_LOST:
+        return 0;")
 dlt_add_sim_defect(hands_on_a_lease_that_keeps keep any 100 KEEP core/hold/handoff.c
   "to->options->limit > 1 || lock->keep_ms > 0" "to->options->limit > 1")
 dlt_add_sim_defect(keeps_from_the_release_on_too_short keep any 100 KEEP core/hold/claim.c

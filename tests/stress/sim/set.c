@@ -125,13 +125,8 @@ static void inv_lock(struct sim_handle *handle, int64_t timeout_ms)
 {
     int64_t most_ms =
         (timeout_ms > 0 ? timeout_ms : 0) + (SIM_MEMBERS + 2) * sim_task_op_timeout_ms(handle);
-    struct dlt_record *record;
+    struct dlt_record *record = sim_task_attempt(handle);
 
-    handle->attempt = ++sim_world.last_attempt;
-    handle->stage = SIM_LOCKING;
-    handle->inv_ns = sim_now();
-    handle->told = handle->in_line = handle->stayed_out = false;
-    record = sim_record(handle, DLT_INV_LOCK);
     if (record == NULL)
         return;
     record->until_ns = timeout_ms == DLOCK_FOREVER ? 0 : sim_in_ms(most_ms);

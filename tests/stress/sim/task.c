@@ -73,15 +73,19 @@ static int64_t timeout_choose(void)
     return sim_chance(300000) ? sim_between(1, 50) : sim_between(50, 3 * sim_world.choice.ttl_ms);
 }
 
-static void inv_lock(struct sim_handle *handle, int64_t timeout_ms)
+struct dlt_record *sim_task_attempt(struct sim_handle *handle)
 {
-    struct dlt_record *record;
-
     handle->attempt = ++sim_world.last_attempt;
     handle->stage = SIM_LOCKING;
     handle->inv_ns = sim_now();
     handle->told = handle->in_line = handle->stayed_out = false;
-    record = sim_record(handle, DLT_INV_LOCK);
+    return sim_record(handle, DLT_INV_LOCK);
+}
+
+static void inv_lock(struct sim_handle *handle, int64_t timeout_ms)
+{
+    struct dlt_record *record = sim_task_attempt(handle);
+
     if (record == NULL)
         return;
     record->limit = handle->lock->options->limit;

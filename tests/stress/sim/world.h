@@ -439,6 +439,8 @@ void sim_process_end(struct sim_process *process, bool killed);
 void sim_task_start(struct sim_handle *handle);
 /* For sets: the answer to a lock; a look at the handle; how long to hold; the bound of an
  * exchange; the moment in so many ms on the clock of the process. */
+/* Begins an attempt. NULL: the history is not recorded. */
+struct dlt_record *sim_task_attempt(struct sim_handle *handle);
 void sim_task_ret_lock(struct sim_handle *handle, enum dlock_status status);
 void sim_task_stamp(struct sim_handle *handle);
 int64_t sim_task_hold_ms(const struct sim_handle *handle);
