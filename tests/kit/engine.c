@@ -285,9 +285,9 @@ static void wake_all(struct dlt_engine *engine)
     memory_hooks_wake(engine->store);
 }
 
-void dlt_engine_advance(struct dlt_engine *engine, int64_t ms)
+/* The threads have settled before. */
+static void engine_step(struct dlt_engine *engine, int64_t ms)
 {
-    dlt_settle();
     (void)pthread_mutex_lock(&engine->mutex);
     engine->now_ns += ms * DLT_MS;
     (void)pthread_cond_broadcast(&engine->moved);
@@ -295,6 +295,12 @@ void dlt_engine_advance(struct dlt_engine *engine, int64_t ms)
     if (engine->client != NULL)
         wake_all(engine);
     dlt_settle();
+}
+
+void dlt_engine_advance(struct dlt_engine *engine, int64_t ms)
+{
+    dlt_settle();
+    engine_step(engine, ms);
 }
 
 void dlt_engine_sleep_until(struct dlt_engine *engine, int64_t until_ns)
@@ -307,8 +313,9 @@ void dlt_engine_sleep_until(struct dlt_engine *engine, int64_t until_ns)
 
 void dlt_engine_run(struct dlt_engine *engine, int64_t ms)
 {
+    dlt_settle();
     while (ms-- > 0)
-        dlt_engine_advance(engine, 1);
+        engine_step(engine, 1);
 }
 
 int64_t dlt_engine_ms(struct dlt_engine *engine)
