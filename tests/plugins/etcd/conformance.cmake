@@ -16,7 +16,7 @@ function(dlt_add_etcd_conformance name)
   add_test(NAME conformance_etcd_${name} COMMAND with_server ${ARG_SERVER} --
     $<TARGET_FILE:dlock-conformance> --grid 1000 --slack ${DLT_ETCD_SLACK} ${ARG_OPTIONS} "${ARG_URI}")
   set_tests_properties(conformance_etcd_${name} PROPERTIES
-    TIMEOUT 600 PROCESSORS 2 LABELS "conformance;etcd")
+    TIMEOUT 600 PROCESSORS 2 COST 100 LABELS "conformance;etcd")
 endfunction()
 
 set(DLT_ETCD_THREE "etcd://127.0.0.1:{port},127.0.0.1:{port2},127.0.0.1:{port3}/locks")

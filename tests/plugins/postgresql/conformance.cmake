@@ -19,7 +19,7 @@ function(dlt_add_postgresql_conformance name)
     ${ARG_OPTIONS}
     "${ARG_URI}")
   set_tests_properties(conformance_postgresql_${name} PROPERTIES
-    TIMEOUT 600 PROCESSORS ${DLT_POSTGRES_PROCESSORS} LABELS "conformance;postgresql")
+    TIMEOUT 600 PROCESSORS ${DLT_POSTGRES_PROCESSORS} COST 100 LABELS "conformance;postgresql")
 endfunction()
 
 # In the build that runs everything, the role with the least rights stands for strategy row.
@@ -85,7 +85,7 @@ foreach(strategy row session)
   if(DLT_EVERYTHING OR DLOCK_SANITIZE)
     add_test(NAME postgresql_storm_${strategy} COMMAND test_pg_storm ${strategy} ${brief})
     set_tests_properties(postgresql_storm_${strategy} PROPERTIES
-      TIMEOUT 600 PROCESSORS 2 LABELS "postgresql;faults")
+      TIMEOUT 600 PROCESSORS 2 COST 100 LABELS "postgresql;faults")
   endif()
 endforeach()
 
@@ -99,5 +99,5 @@ if(DLT_EVERYTHING)
     -c shared_preload_libraries=pg_stat_statements --
     ${CMAKE_CURRENT_LIST_DIR}/contend.sh ${PROJECT_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
     "postgresql://u:secret@/locks?unix_socket={socket}" {dir} {port} ${DLT_POSTGRES_CONTEND})
-  set_tests_properties(postgresql_contend PROPERTIES TIMEOUT 600 PROCESSORS 2 LABELS postgresql)
+  set_tests_properties(postgresql_contend PROPERTIES TIMEOUT 600 PROCESSORS 2 COST 100 LABELS postgresql)
 endif()

@@ -16,7 +16,7 @@ function(dlt_add_zk_conformance name)
   add_test(NAME conformance_zookeeper_${name} COMMAND with_server ${ARG_SERVER} --
     $<TARGET_FILE:dlock-conformance> --slack ${DLT_ZK_SLACK} ${ARG_OPTIONS} "${ARG_URI}")
   set_tests_properties(conformance_zookeeper_${name} PROPERTIES
-    TIMEOUT 600 PROCESSORS 2 LABELS "conformance;zookeeper")
+    TIMEOUT 600 PROCESSORS 2 COST 100 LABELS "conformance;zookeeper")
 endfunction()
 
 set(DLT_ZK_ONE "zk://127.0.0.1:{port}/locks?ttl=3s&connect_timeout=30s")
