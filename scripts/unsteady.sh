@@ -20,15 +20,15 @@ failed_programs() {
 }
 
 # may_be_unsteady PRESET LOG: whether all that failed is a few tests of real servers that ended by
-# themselves: no crash, no time limit, no report of a sanitizer, and no case of the clauses C1, C3
-# and C6 (exclusion, expired successes, fencing tokens).
+# themselves: no crash, no time limit, no report of a sanitizer, and no case of the clauses C1, C3,
+# C6 (exclusion, expired successes, fencing tokens), CRASH_SAFE or the failover guard.
 may_be_unsteady() {
     local name names failures
     mapfile -t names < <(failed_programs "$2")
     [ "${#names[@]}" -ge 1 ] && [ "${#names[@]}" -le "$unsteady_most" ] || return 1
     failures=$(awk -f scripts/tap-sum.awk "$2" | grep '^FAIL ')
     ! grep -qvE '^FAIL [^ ]+: not ok ' <<<"$failures" || return 1
-    ! grep -qE 'C[136]_|CRASH!|TIMEOUT' <<<"$failures" || return 1
+    ! grep -qE 'C[136]_|CRASH_SAFE|FO_[0-9]|CRASH!|TIMEOUT' <<<"$failures" || return 1
     ! grep -qE 'Sanitizer|runtime error:' "$2" || return 1
     for name in "${names[@]}"; do
         ctest --preset "$1" -N -R "^$name\$" -LE "$unsteady_never" 2>/dev/null |

@@ -95,6 +95,7 @@ ends "a program that fails again, which ctest missed" 1 "1 passed, 1 failed" "${
 ends "a program that crashes when it runs again" 1 "1 passed, 1 failed" "${again[@]}" AGAIN_STATUS=8 -- dev
 ends "a program of a label that is steady" 1 "1 passed, 1 failed" "${again[@]}" UNSTEADY_TESTS=0 -- dev
 ends "a case of exclusion" 1 "1 passed, 1 failed" "${again[@]}" "LINE= - s::C1_two_hold" -- dev
+ends "a case of crash safety" 1 "1 passed, 1 failed" "${again[@]}" "LINE= - s::CRASH_SAFE_guard" -- dev
 ends "a crash" 1 "1 passed, 1 failed" "${again[@]}" "LINE= - s::t  CRASH!" -- dev
 ends "a report of a sanitizer" 1 "1 passed, 1 failed" "${again[@]}" \
     "LINE=
