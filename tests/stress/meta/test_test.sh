@@ -99,7 +99,7 @@ ends "a case of crash safety" 1 "1 passed, 1 failed" "${again[@]}" "LINE= - s::C
 ends "a crash" 1 "1 passed, 1 failed" "${again[@]}" "LINE= - s::t  CRASH!" -- dev
 ends "a report of a sanitizer" 1 "1 passed, 1 failed" "${again[@]}" \
     "LINE=
-WARNING: ThreadSanitizer: data race" -- dev
+WARNING: ThreadSanitizer: data race (pid=1)" -- dev
 ends "a program that stops in the middle" 1 "1 passed, 1 failed" "${again[@]}" LOG=short -- dev
 ends "more programs than may be unsteady" 1 "1 passed, 1 failed" "${again[@]}" \
     "FAILED=1:a 2:b 3:c 4:d" -- dev
