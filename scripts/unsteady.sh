@@ -21,11 +21,13 @@ failed_programs() {
 
 # may_be_unsteady PRESET LOG: whether all that failed is a few tests of real servers that ended by
 # themselves: no crash, no time limit, no report of a sanitizer, and no case of the clauses C1, C3,
-# C6 (exclusion, expired successes, fencing tokens), CRASH_SAFE or the failover guard.
+# C6 (exclusion, expired successes, fencing tokens), CRASH_SAFE or the failover guard. The log is
+# kept as LastTest-first.log.
 may_be_unsteady() {
     local name names failures
     mapfile -t names < <(failed_programs "$2")
     [ "${#names[@]}" -ge 1 ] && [ "${#names[@]}" -le "$unsteady_most" ] || return 1
+    cp "$2" "${2%.log}-first.log" # each ctest begins a log of its own
     failures=$(awk -f scripts/tap-sum.awk "$2" | grep '^FAIL ')
     ! grep -qvE '^FAIL [^ ]+: not ok ' <<<"$failures" || return 1
     ! grep -qE 'C[136]_|CRASH_SAFE|FO_[0-9]|CRASH!|TIMEOUT' <<<"$failures" || return 1
@@ -37,13 +39,11 @@ may_be_unsteady() {
 }
 
 # passes_alone PRESET LOG LAUNCHER...: runs the programs that failed again, one after the other,
-# and says whether all tests of all of them passed; if so, they are added to the array unsteady. The
-# log of the first run is kept beside LOG.
+# and says whether all tests of all of them passed; if so, they are added to the array unsteady.
 passes_alone() {
     local name names
     mapfile -t names < <(failed_programs "$2")
     say "$1: ${names[*]}: again, alone"
-    cp "$2" "${2%.log}-first.log"
     "${@:3}" ctest --preset "$1" --timeout 180 --rerun-failed -j 1 >&2 || return 1
     [ "$(awk -f scripts/tap-sum.awk "$2" | grep -c '^FAIL ')" -eq 0 ] || return 1
     for name in "${names[@]}"; do

@@ -154,6 +154,16 @@ Test(batch, BAT_4_elements_of_one_name_exclude_each_other)
     cr_assert_eq(got, 1);
 }
 
+/* The connection that hears the messages may take longer than one watch. */
+static bool listens(struct dlt_session *session, struct dlt_request *request)
+{
+    enum dlock_status status = DLOCK_UNAVAILABLE;
+
+    for (int i = 0; i < 100 && status != DLOCK_BUSY; i++)
+        status = dlt_watch(session, request, 100);
+    return status == DLOCK_BUSY;
+}
+
 /* Waiters of another client are told of each name that is passed on. */
 Test(batch, WAT_1_the_grant_of_each_waiter_is_told)
 {
@@ -167,7 +177,7 @@ Test(batch, WAT_1_the_grant_of_each_waiter_is_told)
     other.requests[JOB].req.name_len = 3;
     for (size_t i = 0; i < MANY; i++)
         queue(&t, &other.requests[i]);
-    cr_assert_eq(dlt_watch(&t, &other.requests[0], 100), DLOCK_BUSY, "it listens from now on");
+    cr_assert(listens(&t, &other.requests[0]), "%s", t.err.message);
     for (size_t i = 0; i < MANY; i++)
         cr_assert_eq(refresh(&t, &other.requests[i]), DLOCK_BUSY);
     for (size_t i = 0; i < MANY; i++)

@@ -353,9 +353,9 @@ Test(own, defaults_of_the_role_do_no_harm)
 {
     static const char *const defaults[] = {"default_transaction_isolation = 'serializable'",
                                            "default_transaction_read_only = on",
-                                           "statement_timeout = 200",
+                                           "statement_timeout = 1000",
                                            "lock_timeout = 1",
-                                           "idle_session_timeout = 50",
+                                           "idle_session_timeout = 1000",
                                            "client_min_messages = debug5",
                                            "synchronous_commit = off"};
 
@@ -367,10 +367,10 @@ Test(own, defaults_of_the_role_do_no_harm)
     cr_assert_eq(pg_open(&conn, dlt_host_in(&s.host, 5000), &err), DLOCK_OK, "%s", err.message);
     cr_assert_not(conn.isolate);
     cr_assert_not(conn.pooled);
-    dlt_sleep_ms(150);
+    dlt_sleep_ms(1300);
     want(DLOCK_OK, "SELECT current_setting('transaction_isolation')");
     cr_assert_str_eq(pg_query_text(result, 0, 0), "read committed");
-    want(DLOCK_OK, "SELECT pg_sleep(0.4)");
+    want(DLOCK_OK, "SELECT pg_sleep(1.3)");
     want(DLOCK_OK, "CREATE TABLE public.written (a int)");
     tear_down();
 }
