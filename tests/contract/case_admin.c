@@ -59,6 +59,20 @@ void dlt_case_client_names_its_store(struct dlt_run *run)
     dlock_client_close(client);
 }
 
+/* A node of several that answers late may count for a holder. */
+static bool shows_none_soon(const struct dlt_run *run, struct dlock_client *client,
+                            const struct dlt_name *name)
+{
+    int64_t start_ns = dlt_now_ns();
+
+    while (dlt_inspect(client, name).count > 0) {
+        if (dlt_ms_since(start_ns) > (double)run->slack_ms)
+            return false;
+        dlt_sleep_ms(10);
+    }
+    return true;
+}
+
 void dlt_case_inspect_tells_all(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
@@ -94,7 +108,7 @@ void dlt_case_inspect_tells_all(struct dlt_run *run)
     DLT_CHECK(strstr(holder.label, "nightly report") != NULL,
               "inspect shows label \"%s\", want \"nightly report\" in it", holder.label);
     DLT_OK(dlock_unlock(lock, &dlt_err));
-    DLT_CHECK(dlt_inspect(other, &name).count == 0,
+    DLT_CHECK(shows_none_soon(run, other, &name),
               "inspect shows a holder after the unlock, want none");
     dlock_free(lock);
     dlock_client_close(client);
