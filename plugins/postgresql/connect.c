@@ -15,6 +15,9 @@
 
 #define SECRET_SIZE 1024
 
+/* For the rest of what a pooler owes to a client. */
+#define OWED_NS (100 * DL_NS_PER_MS)
+
 /* The library reads files of the user where it is given no name: this name is no file. */
 #define NO_FILE "/dev/null/none"
 
@@ -340,8 +343,33 @@ enum dlock_status pg_connect(struct pg_connection *conn, struct dlock_error *err
     return status;
 }
 
+/* Until the server has answered this, the pooler takes the session for a busy one, and ends it with
+ * its client; afterwards no message can come. */
+static void unlisten(struct pg_connection *conn)
+{
+    if (conn->for_messages && conn->pooled && !conn->dead && conn->pq != NULL &&
+        atomic_load(&conn->shared->pooler) == PG_POOLER_SESSION)
+        (void)PQsendQuery(conn->pq, "UNLISTEN *");
+}
+
+bool pg_connect_again(struct pg_connection *conn)
+{
+    const int64_t deadline_ns = conn->deadline_ns, now_ns = pg_connection_now(conn);
+
+    if (!conn->stray || now_ns >= deadline_ns)
+        return false;
+    if (deadline_ns > now_ns + OWED_NS)
+        conn->deadline_ns = now_ns + OWED_NS;
+    if (pg_connection_wait(conn, POLLIN) == DLOCK_OK)
+        (void)PQconsumeInput(conn->pq);
+    pg_connect_close(conn);
+    conn->deadline_ns = deadline_ns;
+    return true;
+}
+
 void pg_connect_close(struct pg_connection *conn)
 {
+    unlisten(conn);
     drop(conn);
     *conn = (struct pg_connection){.config = conn->config,
                                    .host = conn->host,

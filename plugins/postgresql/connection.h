@@ -27,6 +27,8 @@ struct pg_connection {
     bool long_wait;   /* the answer waits for other owners: no spinning */
     bool outstanding; /* a ping has no answer yet: nothing but pg_query_catch_up may run */
     bool dead;        /* a call did not end, or the server has closed: nothing is sent any more */
+    bool proven;      /* an answer was one to a statement of this connection (query.h) */
+    bool stray;       /* an answer was not */
     bool pooled;      /* a pooler stands between: no SET, no prepared statement */
     bool isolate;     /* the default isolation is not READ COMMITTED, or the default is read-only */
     uint32_t used, prepared; /* of statements.c: bits of the statements */

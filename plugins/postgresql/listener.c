@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOG_WARNING 1 /* DLOCK_LOG_WARNING of dlock.h */
-
 #define ID_BYTES     16
 #define LINGER_NS    (5 * DL_NS_PER_S) /* without a waiter */
 #define PING_NS      (5 * DL_NS_PER_S) /* of silence, before a ping */
@@ -155,7 +153,7 @@ static void report(struct pg_listener *listener, const struct dlock_error *err)
     char line[400];
 
     (void)snprintf(line, sizeof line, "waiters have to ask: %s", err->message);
-    listener->shared->client.host->log(listener->shared->client.host->ctx, LOG_WARNING, line);
+    listener->shared->client.host->log(listener->shared->client.host->ctx, PG_SHARED_WARNING, line);
 }
 
 /* ---- leading ---- */

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOG_WARNING 1 /* DLOCK_LOG_WARNING of dlock.h */
-
 static const char send_all[] =
     "SELECT pg_notify(split_part(w, ' ', 1), substr(w, strpos(w, ' ') + 1)) "
     "FROM unnest(string_to_array($1, E'\\n')) w";
@@ -45,7 +43,7 @@ static void report(const struct pg_connection *conn, const struct dlock_error *e
         return;
     (void)snprintf(line, sizeof line, "a waiter was granted a name and has to ask for it: %s",
                    err->message);
-    conn->host->log(conn->host->ctx, LOG_WARNING, line);
+    conn->host->log(conn->host->ctx, PG_SHARED_WARNING, line);
 }
 
 /* Cuts a single line at its first blank. */

@@ -25,15 +25,29 @@ static enum dlock_status pooler_check(struct pg_connection *conn, struct dlock_e
                       conn->config->endpoint);
 }
 
+/* A session of a pooler that had answers for another client has none left after the first try. */
+#define TRIES 5
+
+static enum dlock_status connect_and_set_up(struct pg_connection *conn, struct dlock_error *err)
+{
+    int left = TRIES;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    do {
+        spin_init(&conn->spin, conn->config->spin && !conn->for_messages ? spin_processors() : 0);
+        status = pg_connect(conn, err);
+        if (status == DLOCK_OK)
+            status = pg_setup(conn, err);
+    } while (status == DLOCK_UNAVAILABLE && --left > 0 && pg_connect_again(conn));
+    return status;
+}
+
 enum dlock_status pg_open(struct pg_connection *conn, int64_t deadline_ns, struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
     conn->deadline_ns = deadline_ns;
-    spin_init(&conn->spin, conn->config->spin && !conn->for_messages ? spin_processors() : 0);
-    status = pg_connect(conn, err);
-    if (status == DLOCK_OK)
-        status = pg_setup(conn, err);
+    status = connect_and_set_up(conn, err);
     if (status == DLOCK_OK)
         status = pooler_check(conn, err);
     if (status == DLOCK_OK && !conn->for_messages &&

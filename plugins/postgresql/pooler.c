@@ -11,6 +11,7 @@
 #define LEAST_NS   (300 * DL_NS_PER_MS) /* of silence that says something */
 #define TEST_BYTES 8
 #define ASK_TIMES  2
+#define TRIES      5 /* to get a second connection whose answers are its own */
 
 enum dlock_status pg_pooler_detect(struct pg_connection *conn, int64_t *pid,
                                    struct dlock_error *err)
@@ -161,10 +162,14 @@ enum dlock_status pg_pooler_find(struct pg_connection *conn, int64_t deadline_ns
 
     *pooler = PG_POOLER_NONE;
     if (conn->pooled) {
+        int left = TRIES;
+
         conn->deadline_ns = deadline_ns;
-        status = pg_connect(&second, err);
-        if (status == DLOCK_OK)
-            status = pg_pooler_test(&second, conn, pooler, err);
+        do {
+            status = pg_connect(&second, err);
+            if (status == DLOCK_OK)
+                status = pg_pooler_test(&second, conn, pooler, err);
+        } while (status == DLOCK_UNAVAILABLE && --left > 0 && pg_connect_again(&second));
         pg_connect_close(&second);
     }
     if (status == DLOCK_OK)

@@ -1,203 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "query.h"
 
+#include "exchange.h"
+
 #include <endian.h>
-#include <poll.h>
 #include <string.h>
 
-static const struct pg_params no_params;
-
-/* How a statement is sent. */
-enum how {
-    PLAIN,
-    SCRIPT,   /* several statements without parameters */
-    WRAPPED,  /* in a transaction that says what it needs */
-    PREPARE,  /* under a name; it does not run */
-    PREPARED, /* by its name */
-};
-
-static bool send_one(PGconn *pq, const char *sql, const struct pg_params *params)
-{
-    return PQsendQueryParams(pq, sql, params->count, params->types, params->values, params->lengths,
-                             params->formats, 1) == 1;
-}
-
-static bool send_wrapped(PGconn *pq, const char *sql, const struct pg_params *params)
-{
-    return PQenterPipelineMode(pq) == 1 &&
-           send_one(pq, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", &no_params) &&
-           send_one(pq, sql, params) && send_one(pq, "COMMIT", &no_params) &&
-           PQpipelineSync(pq) == 1;
-}
-
-static bool send_prepared(PGconn *pq, const char *name, const struct pg_params *params)
-{
-    return PQsendQueryPrepared(pq, name, params->count, params->values, params->lengths,
-                               params->formats, 1) == 1;
-}
-
-/* name: for PREPARE and PREPARED. */
-static bool send_as(PGconn *pq, enum how how, const char *name, const char *sql,
-                    const struct pg_params *params)
-{
-    switch (how) {
-    case SCRIPT:
-        return PQsendQuery(pq, sql) == 1;
-    case WRAPPED:
-        return send_wrapped(pq, sql, params);
-    case PREPARE:
-        return PQsendPrepare(pq, name, sql, params->count, params->types) == 1;
-    case PREPARED:
-        return send_prepared(pq, name, params);
-    case PLAIN:
-        break;
-    }
-    return send_one(pq, sql, params);
-}
-
-/* Sends what is in the library's buffer, and reads meanwhile: a server that writes may not read. */
-static enum dlock_status flush(struct pg_connection *conn)
-{
-    enum dlock_status status = DLOCK_OK;
-    int left = PQflush(conn->pq);
-
-    while (status == DLOCK_OK && left == 1) {
-        status = pg_connection_wait(conn, POLLIN | POLLOUT);
-        if (status == DLOCK_OK && PQconsumeInput(conn->pq) == 0)
-            return DLOCK_OK; /* the next reading says why */
-        left = PQflush(conn->pq);
-    }
-    return status;
-}
-
-/* What is read after the deadline, when bytes have arrived already. */
-#define OVERDUE_READS 16
-
-/* The next result. *result NULL: there is none. */
-static enum dlock_status next(struct pg_connection *conn, PGresult **result)
-{
-    enum dlock_status status = DLOCK_OK;
-    int overdue = 0;
-
-    *result = NULL;
-    while (PQisBusy(conn->pq) == 1) {
-        status = pg_connection_wait(conn, POLLIN);
-        overdue += pg_connection_now(conn) >= conn->deadline_ns;
-        if (status == DLOCK_OK && overdue > OVERDUE_READS)
-            status = DLOCK_TIMEOUT; /* a server that never stops sending */
-        if (status != DLOCK_OK)
-            return status;
-        if (PQconsumeInput(conn->pq) == 0)
-            break;
-    }
-    *result = PQgetResult(conn->pq);
-    return DLOCK_OK;
-}
-
-static bool is_rows(const PGresult *result)
-{
-    return PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK;
-}
-
-static bool is_copy(const PGresult *result)
-{
-    const ExecStatusType kind = PQresultStatus(result);
-
-    return kind == PGRES_COPY_IN || kind == PGRES_COPY_OUT || kind == PGRES_COPY_BOTH;
-}
-
-/* What the exchange has brought: rows of the statement, and the first error. */
-struct answer {
-    PGresult *rows, *error;
-};
-
-static void answer_add(struct answer *answer, PGresult *result)
-{
-    if (is_rows(result) && answer->rows == NULL)
-        answer->rows = result;
-    else if (PQresultStatus(result) == PGRES_FATAL_ERROR && answer->error == NULL)
-        answer->error = result;
-    else
-        PQclear(result);
-}
-
-/* Reads the answer to one statement, to its end: the commit comes after the rows. */
-static enum dlock_status read_one(struct pg_connection *conn, struct answer *answer)
-{
-    PGresult *result = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    while ((status = next(conn, &result)) == DLOCK_OK && result != NULL) {
-        const bool copies = is_copy(result);
-
-        answer_add(answer, result);
-        if (!copies)
-            continue;
-        conn->dead = true; /* no statement of ours copies, and the library waits for ever */
-        return DLOCK_OK;
-    }
-    return status;
-}
-
-static enum dlock_status flush_and_read(struct pg_connection *conn, struct answer *answer)
-{
-    enum dlock_status status = flush(conn);
-
-    return status == DLOCK_OK ? read_one(conn, answer) : status;
-}
-
-static enum dlock_status read_sync(struct pg_connection *conn)
-{
-    PGresult *result = NULL;
-    enum dlock_status status = conn->dead ? DLOCK_OK : next(conn, &result);
-
-    conn->dead |= status == DLOCK_OK && PQresultStatus(result) != PGRES_PIPELINE_SYNC;
-    PQclear(result);
-    return status;
-}
-
-/* The answers to BEGIN, the statement and COMMIT, each with a NULL after it, and to the sync. */
-static enum dlock_status read_wrapped(struct pg_connection *conn, struct answer *answer)
-{
-    struct answer around = {NULL, NULL};
-    enum dlock_status status = read_one(conn, &around);
-
-    answer->error = around.error;
-    if (status == DLOCK_OK)
-        status = read_one(conn, answer);
-    PQclear(around.rows);
-    around = (struct answer){NULL, NULL};
-    if (status == DLOCK_OK)
-        status = read_one(conn, &around);
-    if (answer->error == NULL)
-        answer->error = around.error;
-    else
-        PQclear(around.error);
-    PQclear(around.rows);
-    if (status == DLOCK_OK)
-        status = read_sync(conn);
-    conn->dead |= status != DLOCK_OK || PQexitPipelineMode(conn->pq) == 0;
-    return status;
-}
-
-static void answer_free(struct answer *answer)
-{
-    PQclear(answer->rows);
-    PQclear(answer->error);
-    *answer = (struct answer){NULL, NULL};
-}
+static const struct pg_exchange plain = {.how = PG_EXCHANGE_PLAIN};
 
 /* Ends a transaction that an error has left open. */
 static void roll_back(struct pg_connection *conn)
 {
-    struct answer answer = {NULL, NULL};
+    struct pg_answer answer = {NULL, NULL};
 
     if (conn->dead || PQtransactionStatus(conn->pq) == PQTRANS_IDLE)
         return;
-    if (PQsendQuery(conn->pq, "ROLLBACK") != 1 || flush_and_read(conn, &answer) != DLOCK_OK ||
+    if (PQsendQuery(conn->pq, "ROLLBACK") != 1 ||
+        pg_exchange_read(conn, &plain, &answer) != DLOCK_OK ||
         PQtransactionStatus(conn->pq) != PQTRANS_IDLE)
         conn->dead = true;
-    answer_free(&answer);
+    pg_answer_free(&answer);
 }
 
 static enum dlock_status unanswered(struct pg_connection *conn, enum dlock_status why,
@@ -208,13 +30,6 @@ static enum dlock_status unanswered(struct pg_connection *conn, enum dlock_statu
         return dlock_fail(err, PG_ORIGIN, why, 0, "the wait was cancelled");
     return dlock_fail(err, PG_ORIGIN, DLOCK_UNKNOWN, 0, "%s: no answer in time",
                       conn->config->endpoint);
-}
-
-static bool is_fatal(const PGresult *error)
-{
-    const char *severity = PQresultErrorField(error, PG_DIAG_SEVERITY_NONLOCALIZED);
-
-    return severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
 }
 
 static enum dlock_status outstanding(struct pg_connection *conn, struct dlock_error *err)
@@ -230,7 +45,7 @@ static enum dlock_status refused(struct pg_connection *conn, const PGresult *err
 {
     const char *state = PQresultErrorField(error, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(error, PG_DIAG_MESSAGE_PRIMARY);
-    const bool fatal = state == NULL || is_fatal(error);
+    const bool fatal = state == NULL || pg_answer_is_fatal(error);
     enum dlock_status status = pg_errmap_status(state, fatal);
 
     conn->dead |= fatal || PQstatus(conn->pq) != CONNECTION_OK;
@@ -248,13 +63,32 @@ static enum dlock_status refused(struct pg_connection *conn, const PGresult *err
                       state != NULL ? ")" : "");
 }
 
+/* The next answer may be the one to this statement. */
+static enum dlock_status strayed(struct pg_connection *conn, const PGresult *error,
+                                 struct dlock_error *err)
+{
+    const char *text = error != NULL ? PQresultErrorField(error, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+
+    conn->dead = true;
+    (void)dlock_fail(err, PG_ORIGIN, DLOCK_UNKNOWN, 0,
+                     "%s: a pooler handed over an answer that belongs to another request%s%.*s",
+                     conn->config->endpoint, text != NULL ? ": " : "",
+                     text != NULL ? (int)strcspn(text, "\n") : 0, text != NULL ? text : "");
+    if (!atomic_exchange(&conn->shared->stray_reported, true))
+        conn->host->log(conn->host->ctx, PG_SHARED_WARNING, err->message);
+    return DLOCK_UNKNOWN;
+}
+
 /* The outcome of an exchange that has ended with `status`. */
 static enum dlock_status outcome(struct pg_connection *conn, enum dlock_status status,
-                                 struct answer *answer, PGresult **result, struct dlock_error *err)
+                                 struct pg_answer *answer, PGresult **result,
+                                 struct dlock_error *err)
 {
     if (status != DLOCK_OK)
         return unanswered(conn, status, err);
     conn->answered_ns = pg_connection_now(conn);
+    if (conn->stray)
+        return strayed(conn, answer->error, err);
     if (answer->error != NULL)
         return refused(conn, answer->error, err);
     if (PQstatus(conn->pq) != CONNECTION_OK) {
@@ -270,6 +104,14 @@ static enum dlock_status outcome(struct pg_connection *conn, enum dlock_status s
     *result = answer->rows;
     answer->rows = NULL;
     return DLOCK_OK;
+}
+
+static bool send_prepared(PGconn *pq, const char *name, const struct pg_params *params)
+{
+    const struct pg_exchange exchange = {
+        .how = PG_EXCHANGE_PREPARED, .name = name, .params = params};
+
+    return pg_exchange_send(pq, &exchange);
 }
 
 static enum dlock_status not_sent(struct pg_connection *conn, struct dlock_error *err)
@@ -292,26 +134,43 @@ static enum dlock_status check(const struct pg_connection *conn, struct dlock_er
     return DLOCK_OK;
 }
 
-static enum dlock_status run(struct pg_connection *conn, enum how how, const char *name,
-                             const char *sql, const struct pg_params *params, PGresult **result,
-                             struct dlock_error *err)
+/* A session of the server that belongs to a client has other clients' answers before the client's
+ * first statement only. A client of strategy session looks at each opening whether it is so. */
+static bool needs_proof(const struct pg_connection *conn, enum pg_exchange_how how)
 {
-    struct answer answer = {NULL, NULL};
-    enum dlock_status status = DLOCK_INTERNAL;
+    if (how != PG_EXCHANGE_PLAIN && how != PG_EXCHANGE_WRAPPED)
+        return false;
+    return !conn->proven ||
+           (conn->pooled && (conn->config->strategy != PG_SESSION ||
+                             atomic_load(&conn->shared->pooler) != PG_POOLER_SESSION));
+}
+
+static enum dlock_status exchange_prepare(struct pg_connection *conn, struct pg_exchange *exchange,
+                                          struct dlock_error *err)
+{
+    enum dlock_status status = check(conn, err);
+
+    exchange->proves = needs_proof(conn, exchange->how);
+    if (status == DLOCK_OK && exchange->proves &&
+        conn->host->random(conn->host->ctx, &exchange->number, sizeof exchange->number) != 0)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_INTERNAL, 0, "no random bytes");
+    return status;
+}
+
+static enum dlock_status run(struct pg_connection *conn, struct pg_exchange exchange,
+                             PGresult **result, struct dlock_error *err)
+{
+    struct pg_answer answer = {NULL, NULL};
+    enum dlock_status status = exchange_prepare(conn, &exchange, err);
 
     *result = NULL;
-    if (params == NULL)
-        params = &no_params;
-    status = check(conn, err);
     if (status != DLOCK_OK)
         return status;
-    if (!send_as(conn->pq, how, name, sql, params))
+    if (!pg_exchange_send(conn->pq, &exchange))
         return not_sent(conn, err);
-    status = flush(conn);
-    if (status == DLOCK_OK)
-        status = how == WRAPPED ? read_wrapped(conn, &answer) : read_one(conn, &answer);
+    status = pg_exchange_read(conn, &exchange, &answer);
     status = outcome(conn, status, &answer, result, err);
-    answer_free(&answer);
+    pg_answer_free(&answer);
     roll_back(conn);
     return status;
 }
@@ -320,7 +179,9 @@ enum dlock_status pg_query(struct pg_connection *conn, const char *sql,
                            const struct pg_params *params, PGresult **result,
                            struct dlock_error *err)
 {
-    return run(conn, conn->isolate ? WRAPPED : PLAIN, NULL, sql, params, result, err);
+    const enum pg_exchange_how how = conn->isolate ? PG_EXCHANGE_WRAPPED : PG_EXCHANGE_PLAIN;
+
+    return run(conn, (struct pg_exchange){.how = how, .sql = sql, .params = params}, result, err);
 }
 
 /* Nothing has changed without an answer. */
@@ -333,14 +194,17 @@ enum dlock_status pg_query_read(struct pg_connection *conn, const char *sql,
                                 const struct pg_params *params, PGresult **result,
                                 struct dlock_error *err)
 {
-    return undone(run(conn, PLAIN, NULL, sql, params, result, err), err);
+    return undone(run(conn,
+                      (struct pg_exchange){.how = PG_EXCHANGE_PLAIN, .sql = sql, .params = params},
+                      result, err),
+                  err);
 }
 
 enum dlock_status pg_query_ping(struct pg_connection *conn, const char *sql,
                                 const struct pg_params *params, PGresult **result,
                                 struct dlock_error *err)
 {
-    struct answer answer = {NULL, NULL};
+    struct pg_answer answer = {NULL, NULL};
     enum dlock_status status = pg_query_catch_up(conn, err);
 
     *result = NULL;
@@ -348,27 +212,27 @@ enum dlock_status pg_query_ping(struct pg_connection *conn, const char *sql,
         status = check(conn, err);
     if (status != DLOCK_OK)
         return status;
-    if (!send_one(conn->pq, sql, params))
+    if (!pg_exchange_send(conn->pq, &(struct pg_exchange){.sql = sql, .params = params}))
         return not_sent(conn, err);
-    status = flush_and_read(conn, &answer);
+    status = pg_exchange_read(conn, &plain, &answer);
     if (status == DLOCK_TIMEOUT)
         status = outstanding(conn, err);
     else
         status = outcome(conn, status, &answer, result, err);
-    answer_free(&answer);
+    pg_answer_free(&answer);
     return status;
 }
 
 /* The rows may have been read before. */
 enum dlock_status pg_query_catch_up(struct pg_connection *conn, struct dlock_error *err)
 {
-    struct answer answer = {NULL, NULL};
+    struct pg_answer answer = {NULL, NULL};
     PGresult *ignored = NULL;
     enum dlock_status status = DLOCK_OK;
 
     if (!conn->outstanding)
         return DLOCK_OK;
-    status = flush_and_read(conn, &answer);
+    status = pg_exchange_read(conn, &plain, &answer);
     if (status == DLOCK_TIMEOUT) {
         status = outstanding(conn, err);
     } else {
@@ -378,7 +242,7 @@ enum dlock_status pg_query_catch_up(struct pg_connection *conn, struct dlock_err
             status = outcome(conn, status, &answer, &ignored, err);
     }
     PQclear(ignored);
-    answer_free(&answer);
+    pg_answer_free(&answer);
     return status;
 }
 
@@ -386,7 +250,9 @@ enum dlock_status pg_query_prepare(struct pg_connection *conn, const char *name,
                                    const struct pg_params *params, struct dlock_error *err)
 {
     PGresult *ignored = NULL;
-    enum dlock_status status = run(conn, PREPARE, name, sql, params, &ignored, err);
+    const struct pg_exchange exchange = {
+        .how = PG_EXCHANGE_PREPARE, .name = name, .sql = sql, .params = params};
+    enum dlock_status status = run(conn, exchange, &ignored, err);
 
     PQclear(ignored);
     return undone(status, err);
@@ -396,20 +262,22 @@ enum dlock_status pg_query_prepared(struct pg_connection *conn, const char *name
                                     const struct pg_params *params, PGresult **result,
                                     struct dlock_error *err)
 {
-    return run(conn, PREPARED, name, NULL, params, result, err);
+    return run(conn,
+               (struct pg_exchange){.how = PG_EXCHANGE_PREPARED, .name = name, .params = params},
+               result, err);
 }
 
 /* The second of a pair, after the answer to the first. */
 static bool read_second(struct pg_connection *conn)
 {
-    struct answer answer = {NULL, NULL};
+    struct pg_answer answer = {NULL, NULL};
     bool done = false;
 
     conn->deadline_ns = pg_connection_extend(conn, conn->deadline_ns);
-    conn->dead |= read_one(conn, &answer) != DLOCK_OK || read_sync(conn) != DLOCK_OK ||
-                  PQexitPipelineMode(conn->pq) == 0;
+    conn->dead |= pg_answer_read(conn, &answer) != DLOCK_OK ||
+                  pg_answer_sync(conn, &answer) != DLOCK_OK || PQexitPipelineMode(conn->pq) == 0;
     done = !conn->dead && answer.error == NULL && answer.rows != NULL;
-    answer_free(&answer);
+    pg_answer_free(&answer);
     return done;
 }
 
@@ -417,7 +285,7 @@ enum dlock_status pg_query_prepared_pair(struct pg_connection *conn, const char 
                                          const struct pg_params *const params[2], PGresult **result,
                                          bool *second, struct dlock_error *err)
 {
-    struct answer answer = {NULL, NULL};
+    struct pg_answer answer = {NULL, NULL};
     const int64_t deadline_ns = conn->deadline_ns;
     enum dlock_status status = check(conn, err);
     bool sent = false;
@@ -430,11 +298,11 @@ enum dlock_status pg_query_prepared_pair(struct pg_connection *conn, const char 
         PQpipelineSync(conn->pq) != 1)
         return not_sent(conn, err);
     sent = send_prepared(conn->pq, names[1], params[1]) && PQpipelineSync(conn->pq) == 1;
-    status = flush_and_read(conn, &answer);
+    status = pg_exchange_read(conn, &plain, &answer);
     if (status == DLOCK_OK)
-        status = read_sync(conn);
+        status = pg_answer_sync(conn, &answer);
     status = outcome(conn, status, &answer, result, err);
-    answer_free(&answer);
+    pg_answer_free(&answer);
     *second = sent && !conn->dead && read_second(conn);
     conn->dead |= !sent;
     conn->deadline_ns = deadline_ns;
@@ -446,7 +314,8 @@ enum dlock_status pg_query_script(struct pg_connection *conn, const char *text,
                                   struct dlock_error *err)
 {
     PGresult *ignored = NULL;
-    enum dlock_status status = run(conn, SCRIPT, NULL, text, NULL, &ignored, err);
+    enum dlock_status status =
+        run(conn, (struct pg_exchange){.how = PG_EXCHANGE_SCRIPT, .sql = text}, &ignored, err);
 
     PQclear(ignored);
     return status;

@@ -4,6 +4,12 @@
  *
  * Parameters and results are binary, except for texts. Declare the parameters of functions as
  * bytea, bigint and text: the server looks for a function with exactly these types.
+ *
+ * A pooler may hand over the answer to another client's statement. The first exchange of a
+ * connection proves that the answers are its own, and behind a pooler each one does, except where
+ * strategy session has found that a session of the server belongs to this client: a random number
+ * is sent before the statement and comes back before the answer. If anything else comes, the
+ * outcome is UNKNOWN, and conn->stray and conn->dead are set.
  */
 #ifndef PG_QUERY_H
 #define PG_QUERY_H

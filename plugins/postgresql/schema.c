@@ -12,8 +12,7 @@
 #define FUNCTION "CREATE OR REPLACE FUNCTION public.dlock_"
 #define ADDED    "-- since functions 2"
 
-#define LOG_WARNING 1                  /* DLOCK_LOG_WARNING of dlock.h */
-#define UPGRADE_NS  (60 * DL_NS_PER_S) /* from one try to the next */
+#define UPGRADE_NS (60 * DL_NS_PER_S) /* from one try to the next */
 
 static const char *const scripts[] = {[PG_ROW] = pg_script_row, [PG_SESSION] = pg_script_session};
 
@@ -371,7 +370,7 @@ static enum dlock_status upgrade(struct pg_connection *conn, struct dlock_error 
                        "no semaphores, and no name is kept: the tables and functions are of an "
                        "earlier release, and cannot be changed: %s",
                        why.message);
-        conn->host->log(conn->host->ctx, LOG_WARNING, line);
+        conn->host->log(conn->host->ctx, PG_SHARED_WARNING, line);
     }
     status = check(conn, &lack, err);
     return status == DLOCK_OK && lack.missing ? are_gone(conn, err) : status;

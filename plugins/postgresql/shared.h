@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #define PG_SHARED_CHECK_NS INT64_C(5000000000)
+#define PG_SHARED_WARNING  1 /* DLOCK_LOG_WARNING of dlock.h, for the host's log */
 
 struct pg_listener;
 struct pg_texts;
@@ -25,6 +26,7 @@ struct pg_shared {
     atomic_bool denied;         /* this role may not call the functions of semaphores (schema.h) */
     atomic_bool outdated;       /* the tables have no semaphores, and keep no names (schema.h) */
     _Atomic int64_t upgrade_ns; /* they are not brought up to date before */
+    atomic_bool stray_reported; /* of query.c: an answer was another client's */
 
     /* Of statements.c. free() ends it. */
     _Atomic(struct pg_texts *) texts;
