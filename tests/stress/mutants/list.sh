@@ -218,6 +218,10 @@ mutant 45 "an unlock that need not be on the disk speaks for a batch that passes
     "test_pg_batch_faults --filter '*/CRASH_SAFE_a_grant*'" \
     plugins/postgresql/statements.c "bool_or(e.sync <> 'off')" "bool_or(e.sync = 'never')"
 
+mutant 56 "an answer that a pooler hands over to the wrong client counts" \
+    "dlock_plugin_postgresql test_pg_stray" "test_pg_stray --filter '*/C1_another*'" \
+    plugins/postgresql/query.c "    return !conn->proven ||" "    return conn->config == NULL &&"
+
 etcd="dlock_plugin_etcd with_server test_etcd_slots test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_handoff dlock-faultproxy"
 
 mutant 26 "a lease is used again before the answer that its key is gone" "$etcd" \
