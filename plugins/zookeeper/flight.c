@@ -42,6 +42,7 @@ static void destroy(struct zk_flight *flight)
     for (size_t i = 0; i < flight->count; i++) {
         zk_answer_free(&flight->calls[i]);
         free(flight->calls[i].path);
+        free(flight->calls[i].value);
     }
     (void)pthread_cond_destroy(&flight->ended);
     free(flight);
@@ -91,6 +92,18 @@ struct zk_call *zk_flight_add_child(struct zk_flight *flight, enum zk_op op, con
     if (path != NULL)
         (void)snprintf(path, size, "%s/%s", parent, child);
     return add(flight, op, path);
+}
+
+bool zk_flight_value(struct zk_call *call, const char *data, size_t len)
+{
+    call->value = malloc(len > 0 ? len : 1);
+    if (call->value == NULL)
+        return false;
+    if (len > 0)
+        memcpy(call->value, data, len);
+    call->data = call->value;
+    call->data_len = len;
+    return true;
 }
 
 struct zk_call *zk_flight_call(struct zk_flight *flight, size_t i)
@@ -360,11 +373,12 @@ static enum dlock_status fail(const struct zk_flight *flight, const struct zk_ca
                       call->done ? zerror(call->rc) : "no answer in time");
 }
 
-static enum dlock_status outcome(const struct zk_flight *flight, struct dlock_error *err)
+static enum dlock_status outcome(const struct zk_flight *flight, size_t first, size_t count,
+                                 struct dlock_error *err)
 {
     const struct zk_call *unanswered = NULL;
 
-    for (size_t i = 0; i < flight->count; i++) {
+    for (size_t i = first; i < first + count; i++) {
         const struct zk_call *call = &flight->calls[i];
         const enum zk_verdict verdict = call->done ? zk_answer_judge(call->rc) : ZK_IN_DOUBT;
 
@@ -394,8 +408,24 @@ enum dlock_status zk_flight_run(struct zk_flight *flight, int64_t *session_id, i
         (void)zk_connection_poll(link); /* are there bytes left to send? */
         zk_connection_cover(link);
         await(flight, deadline_ns);
-        status = outcome(flight, err);
+        status = outcome(flight, 0, flight->count, err);
     }
     zk_connection_unlock(link);
+    return status;
+}
+
+enum dlock_status zk_flight_part(const struct zk_flight *flight, size_t first, size_t count,
+                                 enum dlock_status said, const struct dlock_error *why,
+                                 struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    if (said == DLOCK_OK)
+        return DLOCK_OK;
+    if (flight == NULL || first >= flight->count || flight->calls[first].sent_ns == 0)
+        return dlock_fail(err, why->origin, said, why->code, "%s", why->message);
+    zk_connection_lock(flight->link);
+    status = outcome(flight, first, count, err);
+    zk_connection_unlock(flight->link);
     return status;
 }

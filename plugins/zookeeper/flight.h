@@ -14,6 +14,7 @@ struct zk_call {
     char *path;       /* malloced with the flight */
     const char *data; /* ZK_CREATE, ZK_SET: the value; borrowed until the call is begun */
     size_t data_len;
+    char *value;                /* zk_flight_value: what data is then; malloced with the flight */
     int flags;                  /* of ZK_CREATE: ZOO_EPHEMERAL ... */
     int version;                /* of ZK_SET: that of the present value; else ZBADVERSION */
     struct zk_watcher *watcher; /* ZK_EXISTS, ZK_GET: hears of the node; ZK_CHILDREN: of children
@@ -51,6 +52,8 @@ struct zk_call *zk_flight_add(struct zk_flight *flight, enum zk_op op, const cha
 /* "PARENT/CHILD" */
 struct zk_call *zk_flight_add_child(struct zk_flight *flight, enum zk_op op, const char *parent,
                                     const char *child);
+/* Gives the call a copy of data. False: no memory. */
+bool zk_flight_value(struct zk_call *call, const char *data, size_t len);
 
 /*
  * Waits for a connection (inside the deadline), sends the calls, and waits for all answers.
@@ -66,7 +69,15 @@ enum dlock_status zk_flight_run(struct zk_flight *flight, int64_t *session_id, i
                                 struct dlock_error *err);
 
 /*
- * The same without waiting: on_end is called once, with the mutex held, when each call has an
+ * What zk_flight_run would have said of `count` of its calls alone, from number `first` on. said,
+ * why: what it did say. With LOST, and if nothing was sent, that is true of each part.
+ */
+enum dlock_status zk_flight_part(const struct zk_flight *flight, size_t first, size_t count,
+                                 enum dlock_status said, const struct dlock_error *why,
+                                 struct dlock_error *err);
+
+/*
+ * A run without waiting: on_end is called once, with the mutex held, when each call has an
  * answer or an error (ZCONNECTIONLOSS and the like), and must free the flight. False: not sent, and
  * on_end is not called. With the mutex held.
  */

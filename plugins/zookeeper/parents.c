@@ -34,35 +34,38 @@ static enum dlock_status answers_judge(struct zk_flight *flight, size_t count,
     return DLOCK_OK;
 }
 
-/* Makes the node that ends at each of `ends`, in one flight. *rc: of the last one. */
+static bool level_add(const struct zk_session *session, struct zk_flight *flight, const char *path,
+                      size_t end)
+{
+    char text[ZK_PATH_MAX + 1];
+    struct zk_call *call = NULL;
+
+    memcpy(text, path, end);
+    text[end] = '\0';
+    call = zk_flight_add(flight, ZK_CREATE, text);
+    if (call == NULL)
+        return false;
+    call->data = "";
+    call->flags = end > session->config.base_len ? ZOO_CONTAINER : ZOO_PERSISTENT;
+    return true;
+}
+
+/* Makes the node that ends at each of `ends`, in one flight. */
 static enum dlock_status levels_make(struct zk_session *session, const char *path,
-                                     const size_t *ends, size_t count, int64_t deadline_ns, int *rc,
+                                     const size_t *ends, size_t count, int64_t deadline_ns,
                                      struct dlock_error *err)
 {
     struct zk_flight *flight = zk_flight_new(session->link, count);
     int64_t session_id = 0;
     enum dlock_status status = flight != NULL ? DLOCK_OK : no_memory(err);
 
-    for (size_t i = 0; i < count && status == DLOCK_OK; i++) {
-        char text[ZK_PATH_MAX + 1];
-        struct zk_call *call = NULL;
-
-        memcpy(text, path, ends[i]);
-        text[ends[i]] = '\0';
-        call = zk_flight_add(flight, ZK_CREATE, text);
-        if (call == NULL) {
+    for (size_t i = 0; i < count && status == DLOCK_OK; i++)
+        if (!level_add(session, flight, path, ends[i]))
             status = no_memory(err);
-            break;
-        }
-        call->data = "";
-        call->flags = ends[i] > session->config.base_len ? ZOO_CONTAINER : ZOO_PERSISTENT;
-    }
     if (status == DLOCK_OK)
         status = zk_flight_run(flight, &session_id, deadline_ns, err);
-    if (status == DLOCK_OK) {
-        *rc = zk_flight_call(flight, count - 1)->rc;
+    if (status == DLOCK_OK)
         status = answers_judge(flight, count, err);
-    }
     zk_flight_free(flight);
     return status;
 }
@@ -73,31 +76,48 @@ static enum dlock_status all_make(struct zk_session *session, const char *path, 
     const size_t len = strlen(path);
     size_t ends[LEVELS_MOST], count = 0;
     enum dlock_status status = DLOCK_OK;
-    int rc = ZOK;
 
     for (size_t i = 1; i <= len && status == DLOCK_OK; i++) {
         if (i == len || path[i] == '/')
             ends[count++] = i;
         if (count < LEVELS_MOST && i < len)
             continue;
-        status = levels_make(session, path, ends, count, deadline_ns, &rc, err);
+        status = levels_make(session, path, ends, count, deadline_ns, err);
         count = 0;
     }
     return status;
 }
 
-enum dlock_status zk_parents_make(struct zk_session *session, const char *path, int64_t deadline_ns,
-                                  struct dlock_error *err)
+/* The answer to the create of the last node alone. */
+static enum dlock_status last_judge(struct zk_session *session, const struct zk_parent *parent,
+                                    const struct zk_call *call, int64_t deadline_ns)
 {
-    const size_t len = strlen(path);
-    int rc = ZOK;
-    enum dlock_status status = levels_make(session, path, &len, 1, deadline_ns, &rc, err);
+    if (is_made(call))
+        return DLOCK_OK;
+    return call->rc == ZNONODE ? all_make(session, parent->path, deadline_ns, parent->err)
+                               : zk_errmap_fail(parent->err, call->rc, "create", call->path);
+}
 
-    if (rc == ZNONODE)
-        status = all_make(session, path, deadline_ns, err);
-    if (status == DLOCK_UNKNOWN) {
-        err->status = DLOCK_UNAVAILABLE;
-        status = DLOCK_UNAVAILABLE;
+void zk_parents_make(struct zk_session *session, struct zk_parent *parents, size_t n,
+                     int64_t deadline_ns)
+{
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    struct zk_flight *flight = zk_flight_new(session->link, n);
+    int64_t session_id = 0;
+    enum dlock_status said = DLOCK_OK;
+    bool made = flight != NULL;
+
+    for (size_t i = 0; i < n && made; i++)
+        made = level_add(session, flight, parents[i].path, strlen(parents[i].path));
+    said = made ? zk_flight_run(flight, &session_id, deadline_ns, &why) : no_memory(&why);
+    for (size_t i = 0; i < n; i++) {
+        struct zk_parent *parent = &parents[i];
+
+        parent->status = zk_flight_part(flight, i, 1, said, &why, parent->err);
+        if (parent->status == DLOCK_OK)
+            parent->status = last_judge(session, parent, zk_flight_call(flight, i), deadline_ns);
+        if (parent->status == DLOCK_UNKNOWN)
+            parent->status = parent->err->status = DLOCK_UNAVAILABLE;
     }
-    return status;
+    zk_flight_free(flight);
 }

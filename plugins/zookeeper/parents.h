@@ -10,9 +10,19 @@
 
 #include "session.h"
 
-/* Asked for when a create below path was answered ZNONODE. OK: it was made, or is there. Statuses
- * of zk_flight_run, but never UNKNOWN (UNAVAILABLE): a node without children matters to nobody. */
-enum dlock_status zk_parents_make(struct zk_session *session, const char *path, int64_t deadline_ns,
-                                  struct dlock_error *err);
+/* The node of a name. */
+struct zk_parent {
+    const char *path;
+    struct dlock_error *err;
+    enum dlock_status status; /* out */
+};
+
+/* Asked for when a create below each of the paths was answered ZNONODE. One flight makes all that
+ * need no more than their last node. OK: it was made, or is there. Statuses of zk_flight_run, but
+ * never UNKNOWN (UNAVAILABLE): a node without children matters to nobody. n: ZK_FLIGHT_MOST at
+ * most.
+ */
+void zk_parents_make(struct zk_session *session, struct zk_parent *parents, size_t n,
+                     int64_t deadline_ns);
 
 #endif

@@ -155,6 +155,22 @@ static enum dlock_status session_list_waiters(void *self, const unsigned char *n
     return zk_list_waiters(self, name, name_len, deadline_ns, fn, arg, err);
 }
 
+static enum dlock_status session_trylock_batch(void *self, struct dlock_batch_op *const *ops,
+                                               size_t n, struct dlock_error *err)
+{
+    (void)err;
+    zk_take_batch(self, ops, n);
+    return DLOCK_OK;
+}
+
+static enum dlock_status session_unlock_batch(void *self, struct dlock_batch_op *const *ops,
+                                              size_t n, struct dlock_error *err)
+{
+    (void)err;
+    zk_unlock_batch(self, ops, n);
+    return DLOCK_OK;
+}
+
 static const struct dlock_backend_ops ops = {
     .struct_size = sizeof ops,
     .session_size = sizeof(struct zk_session),
@@ -173,6 +189,8 @@ static const struct dlock_backend_ops ops = {
     .interrupt = session_interrupt,
     .probe = session_probe,
     .list_waiters = session_list_waiters,
+    .trylock_batch = session_trylock_batch,
+    .unlock_batch = session_unlock_batch,
 };
 
 static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)

@@ -98,6 +98,18 @@ bool zk_slot_answered(struct zk_link *link, const struct zk_call *call)
     return answered;
 }
 
+static enum dlock_status children_of(struct zk_attempt *attempt, const struct zk_call *call,
+                                     const struct String_vector **children)
+{
+    *children = &no_children;
+    if (call->rc == ZNONODE)
+        return DLOCK_OK;
+    if (call->rc != ZOK)
+        return zk_errmap_fail(attempt->err, call->rc, "list", attempt->path.text);
+    *children = &call->children;
+    return DLOCK_OK;
+}
+
 enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *session_id,
                                struct zk_flight **flight, const struct String_vector **children)
 {
@@ -119,17 +131,11 @@ enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *s
         return status;
     if (sync && synced->rc != ZOK)
         return zk_errmap_fail(attempt->err, synced->rc, "sync", path);
-    if (call->rc == ZNONODE)
-        return DLOCK_OK;
-    if (call->rc != ZOK)
-        return zk_errmap_fail(attempt->err, call->rc, "list", path);
-    *children = &call->children;
-    return DLOCK_OK;
+    return children_of(attempt, call, children);
 }
 
-/* One call for the node of the slot. LOST: the session is over. */
-static enum dlock_status node_call(struct zk_attempt *attempt, enum zk_op op, struct Stat *stat,
-                                   int *rc)
+/* Asks for the node of the slot. LOST: the session is over. */
+static enum dlock_status node_read(struct zk_attempt *attempt, struct Stat *stat, int *rc)
 {
     int64_t session_id = attempt->slot->session_id;
     struct zk_flight *flight = zk_flight_new(attempt->session->link, 1);
@@ -137,7 +143,7 @@ static enum dlock_status node_call(struct zk_attempt *attempt, enum zk_op op, st
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (flight != NULL)
-        call = zk_flight_add_child(flight, op, attempt->path.text, attempt->slot->node);
+        call = zk_flight_add_child(flight, ZK_EXISTS, attempt->path.text, attempt->slot->node);
     if (call != NULL)
         status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
     else
@@ -148,27 +154,6 @@ static enum dlock_status node_call(struct zk_attempt *attempt, enum zk_op op, st
     }
     zk_flight_free(flight);
     return status;
-}
-
-enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *deleted)
-{
-    struct Stat stat;
-    int rc = ZOK;
-    enum dlock_status status = node_call(attempt, ZK_DELETE, &stat, &rc);
-
-    *deleted = false;
-    if (status == DLOCK_LOST) {
-        zk_slot_error_clear(attempt->err);
-        zk_slot_over(attempt);
-        return DLOCK_OK;
-    }
-    if (status != DLOCK_OK)
-        return status;
-    if (rc != ZOK && rc != ZNONODE)
-        return zk_errmap_fail(attempt->err, rc, "delete a node of", attempt->path.text);
-    *deleted = rc == ZOK;
-    zk_slot_gone(attempt);
-    return DLOCK_OK;
 }
 
 /* ---- where the node stands ---- */
@@ -205,7 +190,7 @@ static enum dlock_status node_identify(struct zk_attempt *attempt, bool *known)
     struct zk_slot *slot = attempt->slot;
     struct Stat stat;
     int rc = ZOK;
-    enum dlock_status status = node_call(attempt, ZK_EXISTS, &stat, &rc);
+    enum dlock_status status = node_read(attempt, &stat, &rc);
 
     *known = false;
     if (status != DLOCK_OK)
@@ -250,20 +235,23 @@ static enum dlock_status node_find(struct zk_attempt *attempt, const struct Stri
     return status;
 }
 
-enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *standing, bool *known)
+/* The node is known, and no other one may be there. */
+static bool is_sure(const struct zk_slot *slot)
+{
+    return slot->node[0] != '\0' && slot->doubts == 0;
+}
+
+/* status: of the question for the children. */
+static enum dlock_status asked(struct zk_attempt *attempt, enum dlock_status status,
+                               const struct String_vector *children, int64_t session_id,
+                               struct zk_standing *standing, bool *known)
 {
     struct zk_slot *slot = attempt->slot;
     const bool was_known = slot->node[0] != '\0';
-    const bool sure = was_known && slot->doubts == 0;
-    int64_t session_id = slot->session_id;
-    struct zk_flight *flight = NULL;
-    const struct String_vector *children = NULL;
-    enum dlock_status status = zk_slot_list(attempt, !sure, &session_id, &flight, &children);
 
     *known = false;
     if (status == DLOCK_OK)
         status = node_find(attempt, children, standing, known);
-    zk_flight_free(flight);
     if (*known)
         slot->session_id = session_id;
     if (status == DLOCK_OK && *known && slot->czxid == 0)
@@ -275,6 +263,148 @@ enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *st
     zk_slot_error_clear(attempt->err);
     zk_slot_over(attempt);
     return DLOCK_OK;
+}
+
+enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *standing, bool *known)
+{
+    int64_t session_id = attempt->slot->session_id;
+    struct zk_flight *flight = NULL;
+    const struct String_vector *children = NULL;
+    enum dlock_status status =
+        zk_slot_list(attempt, !is_sure(attempt->slot), &session_id, &flight, &children);
+
+    status = asked(attempt, status, children, session_id, standing, known);
+    zk_flight_free(flight);
+    return status;
+}
+
+/* ---- deleting ---- */
+
+/* status: of the delete. */
+static enum dlock_status deleted(struct zk_attempt *attempt, enum dlock_status status, int rc,
+                                 bool *by_us)
+{
+    *by_us = false;
+    if (status == DLOCK_LOST) {
+        zk_slot_error_clear(attempt->err);
+        zk_slot_over(attempt);
+        return DLOCK_OK;
+    }
+    if (status != DLOCK_OK)
+        return status;
+    if (rc != ZOK && rc != ZNONODE)
+        return zk_errmap_fail(attempt->err, rc, "delete a node of", attempt->path.text);
+    *by_us = rc == ZOK;
+    zk_slot_gone(attempt);
+    return DLOCK_OK;
+}
+
+enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *by_us)
+{
+    struct zk_slot_step step = {.attempt = attempt};
+
+    zk_slot_delete_all(&step, 1);
+    *by_us = step.deleted;
+    return step.status;
+}
+
+/* ---- many at once ---- */
+
+/* Steps of one session. */
+struct steps {
+    struct zk_slot_step *of[ZK_FLIGHT_MOST];
+    size_t n;
+    enum zk_op op; /* ZK_CHILDREN or ZK_DELETE */
+    int64_t session_id, deadline_ns;
+};
+
+static bool step_add(const struct steps *steps, size_t i, struct zk_flight *flight)
+{
+    const struct zk_attempt *attempt = steps->of[i]->attempt;
+
+    if (steps->op == ZK_CHILDREN)
+        return zk_flight_add(flight, ZK_CHILDREN, attempt->path.text) != NULL;
+    return zk_flight_add_child(flight, ZK_DELETE, attempt->path.text, attempt->slot->node) != NULL;
+}
+
+/* call: NULL: status is not OK. */
+static void step_end(const struct steps *steps, size_t i, enum dlock_status status,
+                     const struct zk_call *call)
+{
+    struct zk_slot_step *step = steps->of[i];
+    const struct String_vector *children = &no_children;
+
+    if (steps->op == ZK_DELETE) {
+        step->status =
+            deleted(step->attempt, status, call != NULL ? call->rc : ZOK, &step->deleted);
+        return;
+    }
+    if (call != NULL)
+        status = children_of(step->attempt, call, &children);
+    step->status =
+        asked(step->attempt, status, children, steps->session_id, &step->standing, &step->known);
+}
+
+static void steps_run(struct steps *steps)
+{
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    struct zk_flight *flight = zk_flight_new(steps->of[0]->attempt->session->link, steps->n);
+    enum dlock_status said = DLOCK_OK;
+    bool made = flight != NULL;
+
+    for (size_t i = 0; i < steps->n && made; i++)
+        made = step_add(steps, i, flight);
+    said = made ? zk_flight_run(flight, &steps->session_id, steps->deadline_ns, &why)
+                : dlock_fail(&why, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+    for (size_t i = 0; i < steps->n; i++) {
+        const enum dlock_status status =
+            zk_flight_part(flight, i, 1, said, &why, steps->of[i]->attempt->err);
+
+        step_end(steps, i, status, status == DLOCK_OK ? zk_flight_call(flight, i) : NULL);
+    }
+    zk_flight_free(flight);
+}
+
+/* The first one, and the others of its session. */
+static void session_run(struct zk_slot_step *all, size_t n, enum zk_op op)
+{
+    struct steps steps = {.op = op, .session_id = all[0].attempt->slot->session_id};
+
+    for (size_t i = 0; i < n && steps.n < ZK_FLIGHT_MOST; i++) {
+        const struct zk_attempt *attempt = all[i].attempt;
+
+        if (all[i].done || attempt->slot->session_id != steps.session_id)
+            continue;
+        if (attempt->deadline_ns > steps.deadline_ns)
+            steps.deadline_ns = attempt->deadline_ns;
+        all[i].done = true;
+        steps.of[steps.n++] = &all[i];
+    }
+    steps_run(&steps);
+}
+
+static void sessions_run(struct zk_slot_step *all, size_t n, enum zk_op op)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!all[i].done)
+            session_run(&all[i], n - i, op);
+}
+
+void zk_slot_ask_all(struct zk_slot_step *steps, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        steps[i].done = !is_sure(steps[i].attempt->slot);
+        if (steps[i].done)
+            steps[i].status = zk_slot_ask(steps[i].attempt, &steps[i].standing, &steps[i].known);
+    }
+    sessions_run(steps, n, ZK_CHILDREN);
+}
+
+void zk_slot_delete_all(struct zk_slot_step *steps, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        steps[i].done = false;
+    sessions_run(steps, n, ZK_DELETE);
 }
 
 /* ---- grants ---- */

@@ -41,6 +41,21 @@ void zk_slot_note(struct zk_attempt *attempt, const struct zk_standing *standing
 /* Deletes the node of the slot. OK: it is gone; *deleted: by this call. */
 enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *deleted);
 
+/* One of many. */
+struct zk_slot_step {
+    struct zk_attempt *attempt;
+    enum dlock_status status;    /* out */
+    bool deleted;                /* out, of a deletion */
+    bool known;                  /* out, of a question */
+    struct zk_standing standing; /* out, of a question */
+    bool done;                   /* while they are made */
+};
+
+/* zk_slot_ask and zk_slot_delete for many, each with its own outcome. Nodes of one session share a
+ * flight, whose deadline is the last one of them. A node in doubt is asked for alone. */
+void zk_slot_ask_all(struct zk_slot_step *steps, size_t n);
+void zk_slot_delete_all(struct zk_slot_step *steps, size_t n);
+
 /* The name of the node is known. False: it is none of ours, and too long. */
 bool zk_slot_name(struct zk_slot *slot, const char *node);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One flight makes the node and reads its place in the queue. A token whose node may be there from
- * before is asked for first.
+ * before is asked for first. Each step is made for all elements of a batch that need it; a single
+ * call is a batch of one.
  */
 #include "take.h"
 
@@ -10,12 +11,15 @@
 #include "lib/time.h"
 #include "parents.h"
 #include "permit.h"
+#include "refusal.h"
 #include "slot.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define TRIES 4 /* the node of the name, or our own node, may be deleted between two requests */
+#define TRIES    4 /* the node of the name, or our own node, may be deleted between two requests */
+#define TOGETHER (ZK_FLIGHT_MOST / 2) /* two calls for each element */
 
 /* Questions while contenders before us take their permits, or go, and the pauses between them, each
  * twice the one before it. */
@@ -23,13 +27,19 @@
 #define PAUSE_FIRST_NS (1 * DL_NS_PER_MS)
 #define PAUSE_MOST_NS  (16 * DL_NS_PER_MS)
 
-/* One call of the slot. */
+/* One call of the slot, or an element of a batch. */
 struct take {
     struct zk_attempt attempt;
     struct dlock_grant *grant;
     bool enqueue, refresh;
     int patience;
     int64_t pause_ns; /* the next one */
+
+    enum dlock_status status;
+    bool again;                /* with OK: nothing was made */
+    bool orphan;               /* the name has no node */
+    struct zk_refusal refusal; /* with a reason, the status is BUSY until the node is gone */
+    struct zk_call *create, *children;
 };
 
 static enum dlock_status ask(struct take *take, bool *known);
@@ -39,30 +49,28 @@ static enum dlock_status fail(struct take *take, enum dlock_status status, const
     return dlock_fail(take->attempt.err, ZK_ORIGIN, status, 0, "%s", text);
 }
 
+static bool is_to_try(const struct take *take)
+{
+    return take->status == DLOCK_OK && take->again;
+}
+
+static int64_t deadline_of(struct take *const *takes, size_t n)
+{
+    int64_t deadline_ns = takes[0]->attempt.deadline_ns;
+
+    for (size_t i = 1; i < n; i++)
+        if (takes[i]->attempt.deadline_ns > deadline_ns)
+            deadline_ns = takes[i]->attempt.deadline_ns;
+    return deadline_ns;
+}
+
+static enum dlock_status refuse(struct take *take, enum zk_refusal_reason reason)
+{
+    take->refusal.reason = reason;
+    return DLOCK_BUSY;
+}
+
 /* ---- where the node stands ---- */
-
-/* Takes the node back. OK: it is gone. */
-static enum dlock_status take_back(struct take *take)
-{
-    bool deleted = false;
-
-    return zk_slot_delete(&take->attempt, &deleted);
-}
-
-/* Without a queue entry, what to wait for is kept for slot watch. */
-static enum dlock_status refused(struct take *take)
-{
-    struct zk_slot *slot = take->attempt.slot;
-    char *predecessor = slot->predecessor;
-    const bool front = slot->front;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    slot->predecessor = NULL;
-    status = take_back(take);
-    slot->predecessor = predecessor;
-    slot->front = front;
-    return status == DLOCK_OK ? DLOCK_BUSY : status;
-}
 
 /* A permit may be free, but contenders before us have to choose first, or go. Half of the time is
  * left for taking the node back. */
@@ -102,63 +110,51 @@ static enum dlock_status stands(struct take *take, const struct zk_standing *sta
     }
     zk_slot_wait(standing, take->grant);
     if (!take->enqueue && !take->refresh && take->attempt.slot->queued_ns == 0)
-        return settles(take, standing) ? ask_again(take) : refused(take);
+        return settles(take, standing) ? ask_again(take) : refuse(take, ZK_HELD);
     if (take->enqueue || take->refresh)
         zk_slot_queue(&take->attempt, lease_ms, take->grant);
     return DLOCK_BUSY;
 }
 
-/* ---- a node that nothing was said of yet ---- */
-
-static enum dlock_status exhausted(struct take *take)
-{
-    enum dlock_status status = take_back(take);
-
-    if (status != DLOCK_OK)
-        return status;
-    return dlock_fail(take->attempt.err, ZK_ORIGIN, DLOCK_CONFIG, 0,
-                      "the sequences below %s are used up (delete that node when nobody uses it)",
-                      take->attempt.path.text);
-}
-
-static enum dlock_status other_limit(struct take *take, uint32_t limit)
-{
-    enum dlock_status status = take_back(take);
-
-    if (status != DLOCK_OK)
-        return status;
-    return dlock_fail(take->attempt.err, ZK_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, limit,
-                      dlock_request_limit(take->attempt.req));
-}
-
-/* OK: the node may stay. */
+/* A node that nothing was said of yet. OK: it may stay. */
 static enum dlock_status admit(struct take *take, const struct zk_standing *standing)
 {
     if (standing->exhausted)
-        return exhausted(take);
-    return standing->other_limit != 0 ? other_limit(take, standing->other_limit) : DLOCK_OK;
+        return refuse(take, ZK_USED_UP);
+    take->refusal.limit = standing->other_limit;
+    return standing->other_limit != 0 ? refuse(take, ZK_OTHER_LIMIT) : DLOCK_OK;
+}
+
+/* The answer to its create was lost. */
+static bool is_new(const struct take *take)
+{
+    return take->attempt.slot->queued_ns == 0 && !take->attempt.slot->holds;
+}
+
+/* A token from before has a node. was_new: before it was asked for. */
+static enum dlock_status found(struct take *take, const struct zk_standing *standing, bool was_new)
+{
+    const enum dlock_status status = was_new ? admit(take, standing) : DLOCK_OK;
+
+    return status == DLOCK_OK ? stands(take, standing) : status;
 }
 
 /* A token from before. OK with *known false: it has no node. */
 static enum dlock_status ask(struct take *take, bool *known)
 {
-    const struct zk_slot *slot = take->attempt.slot;
-    const bool is_new =
-        slot->queued_ns == 0 && !slot->holds; /* the answer to its create was lost */
+    const bool was_new = is_new(take);
     struct zk_standing standing;
     enum dlock_status status = zk_slot_ask(&take->attempt, &standing, known);
 
-    if (status == DLOCK_OK && *known && is_new)
-        status = admit(take, &standing);
-    return status == DLOCK_OK && *known ? stands(take, &standing) : status;
+    return status == DLOCK_OK && *known ? found(take, &standing, was_new) : status;
 }
 
 /* ---- the flight ---- */
 
 /* Notes what became of the create. */
-static void created_note(struct take *take, const struct zk_call *create, enum dlock_status status,
-                         int64_t session_id)
+static void created_note(struct take *take, enum dlock_status status, int64_t session_id)
 {
+    const struct zk_call *create = take->create;
     struct zk_slot *slot = take->attempt.slot;
     const char *name = NULL;
 
@@ -179,9 +175,9 @@ static void created_note(struct take *take, const struct zk_call *create, enum d
         slot->doubts++; /* to be found by its token */
 }
 
-/* OK with *again: the node is gone. */
+/* OK with take->again: the node is gone. */
 static enum dlock_status permit_ask(struct take *take, const struct String_vector *children,
-                                    struct zk_standing *standing, bool *again)
+                                    struct zk_standing *standing)
 {
     bool known = false;
     enum dlock_status status = zk_permit_take(&take->attempt, children, standing, &known);
@@ -189,24 +185,25 @@ static enum dlock_status permit_ask(struct take *take, const struct String_vecto
     if (status == DLOCK_LOST) {
         zk_slot_error_clear(take->attempt.err);
         zk_slot_over(&take->attempt);
-        *again = true;
+        take->again = true;
         return DLOCK_OK;
     }
     if (status != DLOCK_OK)
         return status;
     if (!known) {
         zk_slot_gone(&take->attempt);
-        *again = true;
+        take->again = true;
         return DLOCK_OK;
     }
     zk_slot_note(&take->attempt, standing);
     return stands(take, standing);
 }
 
-/* The node was made; children: read behind it. */
-static enum dlock_status made_judge(struct take *take, const struct zk_call *children, bool *again)
+/* The node was made, and the children were read behind it. */
+static enum dlock_status made_judge(struct take *take)
 {
     struct zk_attempt *attempt = &take->attempt;
+    const struct zk_call *children = take->children;
     struct zk_slot *slot = attempt->slot;
     struct zk_standing standing;
     enum dlock_status status = DLOCK_OK;
@@ -214,124 +211,287 @@ static enum dlock_status made_judge(struct take *take, const struct zk_call *chi
     if (slot->node[0] == '\0')
         return fail(take, DLOCK_PROTOCOL, "the servers named a node that was not asked for");
     if (children->rc != ZOK && children->rc != ZNONODE) {
-        status = take_back(take);
-        return status == DLOCK_OK
-                   ? zk_errmap_fail(attempt->err, children->rc, "list", attempt->path.text)
-                   : status;
+        take->refusal.rc = children->rc;
+        return refuse(take, ZK_NOT_TO_BE_LISTED);
     }
     if (slot->doubts > 0) { /* an earlier node may be before this one */
         bool known = false;
 
         status = ask(take, &known);
-        *again = status == DLOCK_OK && !known;
+        take->again = status == DLOCK_OK && !known;
         return status;
     }
     zk_queue_judge(&standing, &children->children, slot->node, attempt->token, attempt->shared);
     if (standing.own == NULL) { /* somebody has deleted it already */
         zk_slot_gone(attempt);
-        *again = true;
+        take->again = true;
         return DLOCK_OK;
     }
     status = admit(take, &standing);
     if (status != DLOCK_OK)
         return status;
     if (standing.limit > 1)
-        return permit_ask(take, &children->children, &standing, again);
+        return permit_ask(take, &children->children, &standing);
     zk_slot_note(attempt, &standing);
     return stands(take, &standing);
 }
 
-/* OK with *again: nothing was made. */
-static enum dlock_status flight_run(struct take *take, struct zk_flight *flight, bool *again)
+/* status: of the two calls. OK with take->again: nothing was made. */
+static enum dlock_status flown(struct take *take, enum dlock_status status, int64_t session_id)
 {
     struct zk_attempt *attempt = &take->attempt;
-    const struct dlock_request *req = attempt->req;
-    char path[ZK_PATH_MAX + 1 + ZK_NODE_MAX], text[DL_HOLDER_TEXT_MAX];
-    int64_t session_id = attempt->slot->doubts > 0 ? attempt->slot->session_id : 0;
-    struct zk_call *create = NULL, *children = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
 
-    (void)zk_node_make(path, attempt->session->config.recipe, attempt->path.text, attempt->token,
-                       req->mode, dlock_request_limit(req));
-    create = zk_flight_add(flight, ZK_CREATE, path);
-    children = zk_flight_add(flight, ZK_CHILDREN, attempt->path.text);
-    if (create == NULL || children == NULL)
-        return fail(take, DLOCK_NOMEM, "no memory for a request");
-    create->flags = ZOO_EPHEMERAL_SEQUENTIAL;
-    create->data = text;
-    create->data_len = dl_holder_text_make(text, req);
-    status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
-    *again = status == DLOCK_LOST;
     if (status == DLOCK_LOST) {
         zk_slot_error_clear(attempt->err);
         zk_slot_over(attempt);
+        take->again = true;
         return DLOCK_OK;
     }
-    created_note(take, create, status, session_id);
+    if (take->create != NULL)
+        created_note(take, status, session_id);
     if (status != DLOCK_OK)
         return status;
-    if (create->rc == ZOK)
-        return made_judge(take, children, again);
-    *again = create->rc == ZNONODE;
-    return create->rc == ZNONODE ? zk_parents_make(attempt->session, attempt->path.text,
-                                                   attempt->deadline_ns, attempt->err)
-                                 : zk_errmap_fail(attempt->err, create->rc, "create a node below",
-                                                  attempt->path.text);
+    if (take->create->rc == ZOK)
+        return made_judge(take);
+    take->again = take->orphan = take->create->rc == ZNONODE;
+    return take->orphan ? DLOCK_OK
+                        : zk_errmap_fail(attempt->err, take->create->rc, "create a node below",
+                                         attempt->path.text);
 }
 
-static enum dlock_status try_once(struct take *take, bool *again)
+static bool calls_add(struct take *take, struct zk_flight *flight)
 {
-    struct zk_flight *flight = zk_flight_new(take->attempt.session->link, 2);
-    enum dlock_status status = DLOCK_INTERNAL;
+    const struct zk_attempt *attempt = &take->attempt;
+    const struct dlock_request *req = attempt->req;
+    char path[ZK_PATH_MAX + 1 + ZK_NODE_MAX], text[DL_HOLDER_TEXT_MAX];
 
-    if (flight == NULL)
-        return fail(take, DLOCK_NOMEM, "no memory for a request");
-    status = flight_run(take, flight, again);
-    zk_flight_free(flight);
-    return status;
+    (void)zk_node_make(path, attempt->session->config.recipe, attempt->path.text, attempt->token,
+                       req->mode, dlock_request_limit(req));
+    take->create = zk_flight_add(flight, ZK_CREATE, path);
+    take->children = zk_flight_add(flight, ZK_CHILDREN, attempt->path.text);
+    if (take->create == NULL || take->children == NULL)
+        return false;
+    take->create->flags = ZOO_EPHEMERAL_SEQUENTIAL;
+    return zk_flight_value(take->create, text, dl_holder_text_make(text, req));
 }
 
-static enum dlock_status try(struct take *take)
+/* Of more than one, none is in doubt: that would be of one session. */
+static void fly(struct take *const *takes, size_t n)
+{
+    struct zk_flight *flight = zk_flight_new(takes[0]->attempt.session->link, 2 * n);
+    const struct zk_slot *slot = takes[0]->attempt.slot;
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    int64_t session_id = slot->doubts > 0 ? slot->session_id : 0;
+    enum dlock_status said = DLOCK_OK;
+    bool made = flight != NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        takes[i]->create = takes[i]->children = NULL;
+        takes[i]->again = takes[i]->orphan = false;
+        made = made && calls_add(takes[i], flight);
+    }
+    said = made ? zk_flight_run(flight, &session_id, deadline_of(takes, n), &why)
+                : dlock_fail(&why, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+    for (size_t i = 0; i < n; i++)
+        takes[i]->status =
+            flown(takes[i], zk_flight_part(flight, 2 * i, 2, said, &why, takes[i]->attempt.err),
+                  session_id);
+    zk_flight_free(flight);
+}
+
+/* ---- all steps ---- */
+
+static void parents_make(struct take *const *takes, size_t n)
+{
+    struct zk_parent parents[TOGETHER];
+    struct take *of[TOGETHER];
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!is_to_try(takes[i]) || !takes[i]->orphan)
+            continue;
+        parents[count] =
+            (struct zk_parent){.path = takes[i]->attempt.path.text, .err = takes[i]->attempt.err};
+        of[count++] = takes[i];
+    }
+    if (count > 0)
+        zk_parents_make(takes[0]->attempt.session, parents, count, deadline_of(of, count));
+    for (size_t i = 0; i < count; i++)
+        of[i]->status = parents[i].status;
+}
+
+/* One try of each element that needs one. False: there is none. */
+static bool round_run(struct take *const *takes, size_t n)
+{
+    struct take *together[TOGETHER];
+    size_t count = 0;
+    bool some = false;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!is_to_try(takes[i]))
+            continue;
+        some = true;
+        if (takes[i]->attempt.slot->doubts > 0)
+            fly(&takes[i], 1);
+        else
+            together[count++] = takes[i];
+    }
+    if (count > 0)
+        fly(together, count);
+    if (some)
+        parents_make(takes, n);
+    return some;
+}
+
+static void first_asked(struct take *take, const struct zk_slot_step *question, bool was_new)
+{
+    take->status = question->status;
+    take->again = question->status == DLOCK_OK && !question->known;
+    if (take->again && take->refresh)
+        take->status = DLOCK_BUSY; /* not queued any more */
+    else if (take->status == DLOCK_OK && question->known)
+        take->status = found(take, &question->standing, was_new);
+}
+
+static void first_ask(struct take *const *takes, size_t n)
+{
+    struct zk_slot_step questions[TOGETHER];
+    struct take *of[TOGETHER];
+    bool were_new[TOGETHER];
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct zk_slot *slot = takes[i]->attempt.slot;
+
+        takes[i]->status = DLOCK_OK;
+        takes[i]->again = true;
+        if (!takes[i]->refresh && slot->node[0] == '\0' && slot->doubts == 0)
+            continue;
+        questions[count].attempt = &takes[i]->attempt;
+        were_new[count] = is_new(takes[i]);
+        of[count++] = takes[i];
+    }
+    zk_slot_ask_all(questions, count);
+    for (size_t i = 0; i < count; i++)
+        first_asked(of[i], &questions[i], were_new[i]);
+}
+
+/* Deletes the nodes that have to go. */
+static void refused_delete(struct take *const *takes, size_t n)
+{
+    struct zk_refusal *refusals[TOGETHER];
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (takes[i]->refusal.reason != ZK_ADMITTED)
+            refusals[count++] = &takes[i]->refusal;
+    zk_refusal_delete(refusals, count);
+    for (size_t i = 0; i < n; i++)
+        if (takes[i]->refusal.reason != ZK_ADMITTED)
+            takes[i]->status = takes[i]->refusal.status;
+}
+
+/* The node was not made, or is gone, or else nobody knows [TRY-4]. */
+static void end(struct take *take)
 {
     const struct zk_slot *slot = take->attempt.slot;
-    bool again = true, known = false;
-    enum dlock_status status = DLOCK_OK;
+    struct dlock_error *err = take->attempt.err;
 
-    if (slot->node[0] != '\0' || slot->doubts > 0)
-        status = ask(take, &known);
-    for (int i = 0; i < TRIES && status == DLOCK_OK && !known && again; i++) {
-        again = false;
-        status = try_once(take, &again);
-    }
-    if (status == DLOCK_OK && !known && again)
-        status = dlock_fail(take->attempt.err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,
-                            "%s is deleted as fast as it is made", take->attempt.path.text);
-    if (status == DLOCK_OK || status == DLOCK_BUSY || status == DLOCK_PROTOCOL)
-        return status;
-    if (slot->node[0] == '\0' && (slot->doubts == 0 || status == DLOCK_CONFIG))
-        return status;
-    take->attempt.err->status = DLOCK_UNKNOWN; /* [TRY-4] */
-    return DLOCK_UNKNOWN;
+    if (take->status == DLOCK_OK || take->status == DLOCK_BUSY)
+        zk_slot_error_clear(err);
+    else if (!take->refresh && take->status != DLOCK_PROTOCOL &&
+             (slot->node[0] != '\0' || (slot->doubts > 0 && take->status != DLOCK_CONFIG)))
+        take->status = err->status = DLOCK_UNKNOWN;
+}
+
+static void take_all(struct take *const *takes, size_t n)
+{
+    first_ask(takes, n);
+    for (int i = 0; i < TRIES && round_run(takes, n); i++)
+        ;
+    for (size_t i = 0; i < n; i++)
+        if (is_to_try(takes[i]))
+            takes[i]->status =
+                dlock_fail(takes[i]->attempt.err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                           "%s is deleted as fast as it is made", takes[i]->attempt.path.text);
+    refused_delete(takes, n);
+    for (size_t i = 0; i < n; i++)
+        end(takes[i]);
+}
+
+/* ---- the slots ---- */
+
+static enum dlock_status take_init(struct take *take, struct zk_session *session,
+                                   const struct dlock_request *req, struct dlock_grant *grant,
+                                   struct dlock_error *err)
+{
+    enum dlock_status status = zk_slot_begin(&take->attempt, session, req, err);
+
+    take->attempt.claims = true;
+    take->grant = grant;
+    take->enqueue = (req->flags & DLOCK_REQ_ENQUEUE) != 0;
+    take->refresh = (req->flags & DLOCK_REQ_REFRESH) != 0;
+    take->patience = PATIENCE;
+    take->pause_ns = PAUSE_FIRST_NS;
+    take->refusal = (struct zk_refusal){.attempt = &take->attempt};
+    return status;
 }
 
 enum dlock_status zk_take(struct zk_session *session, const struct dlock_request *req,
                           struct dlock_grant *grant, struct dlock_error *err)
 {
-    struct take take = {.grant = grant,
-                        .enqueue = (req->flags & DLOCK_REQ_ENQUEUE) != 0,
-                        .refresh = (req->flags & DLOCK_REQ_REFRESH) != 0,
-                        .patience = PATIENCE,
-                        .pause_ns = PAUSE_FIRST_NS};
-    bool known = false;
-    enum dlock_status status = zk_slot_begin(&take.attempt, session, req, err);
+    struct take take, *one = &take;
+    enum dlock_status status = take_init(&take, session, req, grant, err);
 
     if (status != DLOCK_OK)
         return status;
-    take.attempt.claims = true;
-    status = take.refresh ? ask(&take, &known) : try(&take);
-    if (take.refresh && status == DLOCK_OK && !known)
-        status = DLOCK_BUSY; /* not queued any more */
-    if (status == DLOCK_OK || status == DLOCK_BUSY)
-        zk_slot_error_clear(err);
-    return status;
+    take_all(&one, 1);
+    return take.status;
+}
+
+/* What the steps are made together for: a lock, and no answer was lost. */
+static bool is_sociable(const struct dlock_request *req)
+{
+    const struct zk_slot *slot = req->attempt;
+
+    return dlock_request_limit(req) == 1 && slot->doubts == 0;
+}
+
+/* takes: room for n. Elements that are left out have a call of their own later. */
+static void some_take(struct zk_session *session, struct take *takes,
+                      struct dlock_batch_op *const *ops, size_t n)
+{
+    struct dlock_batch_op *of[TOGETHER], *alone[TOGETHER];
+    struct take *list[TOGETHER];
+    size_t count = 0, rest = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_batch_op *op = ops[i];
+
+        if (!is_sociable(op->req)) {
+            alone[rest++] = op;
+            continue;
+        }
+        op->status = take_init(&takes[count], session, op->req, &op->grant, op->err);
+        if (op->status != DLOCK_OK)
+            continue;
+        list[count] = &takes[count];
+        of[count++] = op;
+    }
+    take_all(list, count);
+    for (size_t i = 0; i < count; i++)
+        of[i]->status = takes[i].status;
+    for (size_t i = 0; i < rest; i++)
+        alone[i]->status = zk_take(session, alone[i]->req, &alone[i]->grant, alone[i]->err);
+}
+
+void zk_take_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n)
+{
+    struct take *takes = malloc((n < TOGETHER ? n : TOGETHER) * sizeof *takes);
+
+    for (size_t i = 0; i < n && takes != NULL; i += TOGETHER)
+        some_take(session, takes, ops + i, n - i < TOGETHER ? n - i : TOGETHER);
+    for (size_t i = 0; i < n && takes == NULL; i++)
+        ops[i]->status = zk_take(session, ops[i]->req, &ops[i]->grant, ops[i]->err);
+    free(takes);
 }

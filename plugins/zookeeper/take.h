@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* take.h - slot trylock: makes the node of a token, or asks where it stands. */
+/* take.h - slots trylock and trylock_batch: makes the node of a token, or asks where it stands. */
 #ifndef ZK_TAKE_H
 #define ZK_TAKE_H
 
@@ -7,5 +7,8 @@
 
 enum dlock_status zk_take(struct zk_session *session, const struct dlock_request *req,
                           struct dlock_grant *grant, struct dlock_error *err);
+/* Locks share their flights. Permits, and attempts that had a create without an answer, have single
+ * calls, which follow one after another. Each element has its status. */
+void zk_take_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n);
 
 #endif

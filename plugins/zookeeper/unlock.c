@@ -5,6 +5,10 @@
 #include "permit.h"
 #include "slot.h"
 
+#include <stdlib.h>
+
+#define TOGETHER ZK_FLIGHT_MOST
+
 static enum dlock_status no_memory(struct zk_attempt *attempt)
 {
     return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
@@ -125,6 +129,15 @@ static bool is_waiter(const struct zk_slot *slot)
     return slot->node[0] != '\0' && slot->queued_ns != 0 && !slot->holds;
 }
 
+static enum dlock_status unlock_end(struct zk_attempt *attempt, enum dlock_status status, bool held)
+{
+    if (status == DLOCK_OK && is_waiter(attempt->slot))
+        zk_slot_rest(attempt);
+    else
+        zk_slot_end(attempt);
+    return status == DLOCK_OK && !held ? lost(attempt->err) : status;
+}
+
 /* A node that is no queue entry, and not known to hold the name, is of an attempt whose requests
  * were not answered: it has to go, too. */
 enum dlock_status zk_unlock(struct zk_session *session, const struct dlock_request *req,
@@ -142,11 +155,44 @@ enum dlock_status zk_unlock(struct zk_session *session, const struct dlock_reque
         status = zk_slot_delete(&attempt, &held);
     else
         status = token_delete(&attempt, ours ? WAITERS_GO : WAITERS_STAY, &held);
-    if (status == DLOCK_OK && is_waiter(slot))
-        zk_slot_rest(&attempt);
-    else
-        zk_slot_end(&attempt);
-    return status == DLOCK_OK && !held ? lost(err) : status;
+    return unlock_end(&attempt, status, held);
+}
+
+/* attempts: room for n. Elements that are left out have a call of their own later. */
+static void some_unlock(struct zk_session *session, struct zk_attempt *attempts,
+                        struct dlock_batch_op *const *ops, size_t n)
+{
+    struct zk_slot_step deletions[TOGETHER];
+    struct dlock_batch_op *of[TOGETHER], *alone[TOGETHER];
+    size_t count = 0, rest = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct zk_slot *slot = ops[i]->req->attempt;
+
+        if (!slot->holds ||
+            zk_slot_begin(&attempts[count], session, ops[i]->req, ops[i]->err) != DLOCK_OK) {
+            alone[rest++] = ops[i];
+            continue;
+        }
+        deletions[count].attempt = &attempts[count];
+        of[count++] = ops[i];
+    }
+    zk_slot_delete_all(deletions, count);
+    for (size_t i = 0; i < count; i++)
+        of[i]->status = unlock_end(&attempts[i], deletions[i].status, deletions[i].deleted);
+    for (size_t i = 0; i < rest; i++)
+        alone[i]->status = zk_unlock(session, alone[i]->req, alone[i]->err);
+}
+
+void zk_unlock_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n)
+{
+    struct zk_attempt *attempts = malloc((n < TOGETHER ? n : TOGETHER) * sizeof *attempts);
+
+    for (size_t i = 0; i < n && attempts != NULL; i += TOGETHER)
+        some_unlock(session, attempts, ops + i, n - i < TOGETHER ? n - i : TOGETHER);
+    for (size_t i = 0; i < n && attempts == NULL; i++)
+        ops[i]->status = zk_unlock(session, ops[i]->req, ops[i]->err);
+    free(attempts);
 }
 
 enum dlock_status zk_unlock_dequeue(struct zk_session *session, const struct dlock_request *req,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* unlock.h - slots unlock, dequeue and forget: deletes the node of a token. */
+/* unlock.h - slots unlock, unlock_batch, dequeue and forget: deletes the node of a token. */
 #ifndef ZK_UNLOCK_H
 #define ZK_UNLOCK_H
 
@@ -7,6 +7,9 @@
 
 enum dlock_status zk_unlock(struct zk_session *session, const struct dlock_request *req,
                             struct dlock_error *err);
+/* Nodes that hold their names go in one flight. The others have single calls, which follow one
+ * after another. Each element has its status. */
+void zk_unlock_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n);
 enum dlock_status zk_unlock_dequeue(struct zk_session *session, const struct dlock_request *req,
                                     struct dlock_error *err);
 void zk_unlock_forget(struct zk_session *session, const struct dlock_request *req);
