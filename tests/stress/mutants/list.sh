@@ -296,7 +296,8 @@ mutant 36 "an unlock without an answer is the end of it" "$zookeeper" \
 mutant 56 "an element of a batch says what is true of the others" "dlock_plugin_zookeeper with_server test_zk_batch" \
     "with_server zookeeper -- test_zk_batch --filter '*/BAT_2_an_element*'" \
     plugins/zookeeper/flight.c "    status = outcome(flight, first, count, err);" \
-    "    status = outcome(flight, 0, flight->count, err);"
+    "    (void)count;
+    status = outcome(flight, first, flight->count - first, err);"
 
 mutant 40 "a batch gives back what others hold" "$mysql" \
     "test_mysql_batch --filter 'row/BAT_1_each*'" \
