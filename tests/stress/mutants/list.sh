@@ -293,7 +293,7 @@ mutant 36 "an unlock without an answer is the end of it" "$zookeeper" \
         zk_leftover_add" "    if (slot->doubts > 9)
         zk_leftover_add"
 
-mutant 56 "an element of a batch says what is true of the others" "dlock_plugin_zookeeper with_server test_zk_batch" \
+mutant 57 "an element of a batch says what is true of the others" "dlock_plugin_zookeeper with_server test_zk_batch" \
     "with_server zookeeper -- test_zk_batch --filter '*/BAT_2_an_element*'" \
     plugins/zookeeper/flight.c "    status = outcome(flight, first, count, err);" \
     "    (void)count;
