@@ -16,7 +16,7 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
     call->script = call->plain = call->with_guard = NULL;
     call->number = 0;
     call->grants = call->keeps = call->adopts = call->releases = false;
-    call->foreign = call->asking = call->of_name = false;
+    call->foreign = call->asking = call->of_name = call->refused = false;
     call->guard_left_ms = call->ttl_ms = 0;
     call->slot = REDIS_NO_SLOT;
     call->seen[0] = '\0';
@@ -63,6 +63,25 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script,
     for (size_t i = 0; keys[0].all && i < RESP_OTHERS_COUNT; i++)
         resp_command_add(&call->command, call->others[i],
                          resp_keys_other(call->others[i], &keys[0], i));
+}
+
+void redis_call_begin_many(struct redis_call *call, enum redis_script_id script,
+                           const struct resp_keys *const *keys, size_t n,
+                           redis_validate_fn *validate)
+{
+    redis_call_begin_plain(call, validate);
+    call->script = call->plain = &redis_scripts[script];
+    call->grants = script == REDIS_SCRIPT_ACQUIRE_MANY;
+    if (call->grants)
+        call->with_guard = &redis_scripts[REDIS_SCRIPT_GUARDED_ACQUIRE_MANY];
+    call->shown = LOCK_WORD;
+    call->expects = n;
+    (void)resp_command_number(call->count, (int64_t)n);
+    resp_command_text(&call->command, "EVALSHA");
+    resp_command_text(&call->command, call->script->sha);
+    resp_command_text(&call->command, call->count);
+    for (size_t i = 0; i < n; i++)
+        resp_command_add(&call->command, keys[i]->bytes[0], keys[i]->lens[0]);
 }
 
 static uint32_t number_next(struct redis_pool *pool)
@@ -204,6 +223,7 @@ static enum dlock_status call_error(const struct resp_config *config, struct red
 {
     call->foreign = resp_error_is(reply, "WRONGTYPE");
     call->of_name = resp_error_is(reply, "FAILOVER YOUNG ");
+    call->refused = true;
     if (config->all_keys)
         redis_redirect_read(&call->redirect, reply);
     if (call->of_name && (call->grants || call->adopts))
@@ -241,7 +261,7 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
     enum dlock_status status = DLOCK_INTERNAL;
 
     call->redirect.kind = REDIS_REDIRECT_NONE;
-    call->of_name = false;
+    call->of_name = call->refused = false;
     if (call->script != NULL)
         redis_call_number(pool, call);
     status = send_once(pool, call, deadline_ns, out, err);

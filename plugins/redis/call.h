@@ -48,6 +48,7 @@ struct redis_call {
     size_t expects;                 /* for validate */
     bool foreign;                   /* set by redis_call_run: a key has another type */
     bool of_name;                   /* set by redis_call_run: refused, as others need not be */
+    bool refused;                   /* set by redis_call_run: the answer is an error */
     int slot;                       /* of its name in a cluster, set by the caller; else NO_SLOT */
     bool asking;                    /* for a slot that this server is about to get */
     struct redis_redirect redirect; /* set by redis_call_run: where else the call belongs */
@@ -59,6 +60,10 @@ struct redis_call {
  */
 void redis_call_begin(struct redis_call *call, enum redis_script_id script,
                       const struct resp_keys *keys, size_t n, redis_validate_fn *validate);
+/* A script of many.h, which is given the lock's key of each name. */
+void redis_call_begin_many(struct redis_call *call, enum redis_script_id script,
+                           const struct resp_keys *const *keys, size_t n,
+                           redis_validate_fn *validate);
 /* A command that runs no script. */
 void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate);
 

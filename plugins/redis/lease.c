@@ -21,8 +21,10 @@ enum dlock_status redis_lease_trylock(void *self, const struct dlock_request *re
     struct redis_session *session = self;
     NOT_ZEROED struct redis_take take;
     redisReply *reply = NULL;
-    enum dlock_status status = redis_take_begin(session, req, &take, err);
+    enum dlock_status status = redis_take_prepare(session, req, &take, err);
 
+    if (status == DLOCK_OK)
+        status = redis_take_begin(session, req, &take, err);
     if (status != DLOCK_OK)
         return status;
     status = redis_route_run(session, &take.keys, &take.call, req->deadline_ns, &reply, err);
@@ -52,7 +54,8 @@ enum dlock_status redis_lease_unlock(void *self, const struct dlock_request *req
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    redis_release_begin_unlock(session, req, &call);
+    redis_release_prepare_unlock(session, req, &call);
+    redis_release_begin_unlock(req, &call);
     status = redis_route_run(session, &call.keys, &call.call, req->deadline_ns, &reply, err);
     return redis_release_end_unlock(session, &call, status, reply, err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease_batch.h"
 #include "calls.h"
+#include "many.h"
 #include "release.h"
 #include "resp/error.h"
 #include "route.h"
@@ -8,108 +9,361 @@
 
 #include <stdlib.h>
 
-/* The calls of some of the elements. */
-struct batch {
-    struct redis_session *session;
-    size_t n;
-    struct dlock_batch_op *ops[REDIS_CALLS_MOST];
-    struct resp_keys *keys[REDIS_CALLS_MOST];
-    struct redis_call *calls[REDIS_CALLS_MOST];
-    struct redis_call_end ends[REDIS_CALLS_MOST];
-    int64_t deadline_ns; /* the last one */
+#define MANY_CALLS (REDIS_CALLS_MOST / REDIS_MANY_MOST)
+
+#define ALONE_IF_SLOW    1   /* batches that do without a script for many names */
+#define ALONE_IF_REFUSED 100 /* a proxy may refuse keys of several names each time */
+
+/* What is to be sent for an element. */
+enum way { ENDED, MANY, ALONE };
+
+struct element {
+    struct dlock_batch_op *op;
+    enum way way;
+    bool is_simple; /* a script for many names may do it */
+    union {
+        struct redis_take take;
+        struct redis_release release;
+    };
 };
 
-static void batch_add(struct batch *batch, struct dlock_batch_op *op, struct resp_keys *keys,
-                      struct redis_call *call)
+/* The two slots. */
+struct kind {
+    enum redis_script_id script;
+    /* OK: keys are set; else the status of the element. */
+    enum dlock_status (*prepare)(struct redis_session *session, struct element *element);
+    bool (*is_simple)(const struct dlock_request *req);
+    const struct resp_keys *(*keys)(const struct element *element);
+    void (*words)(const struct element *element, struct resp_command *command);
+    /* The element's answer is this one of many.h, which is not 0. */
+    void (*done)(struct redis_session *session, struct element *element, int64_t answer);
+    /* The script of this one name. NULL: op->status is set. */
+    struct redis_call *(*begin)(struct redis_session *session, struct element *element);
+    void (*end)(struct redis_session *session, struct element *element,
+                const struct redis_call_end *end);
+};
+
+struct batch {
+    struct redis_session *session;
+    const struct kind *kind;
+    atomic_int *alone;
+    size_t n, many_n;
+    size_t simple, quick; /* elements that are; and of these, that needed no other script */
+    struct redis_many many[MANY_CALLS];
+    struct element elements[];
+};
+
+/* Calls that leave in one write: those of many.h first. */
+struct round {
+    size_t n;
+    const struct resp_keys *keys[REDIS_CALLS_MOST];
+    struct redis_call *calls[REDIS_CALLS_MOST];
+    struct redis_call_end ends[REDIS_CALLS_MOST];
+    struct element *elements[REDIS_CALLS_MOST]; /* of the calls for one name */
+    struct dlock_error errors[MANY_CALLS];
+};
+
+/* ---- trylock ---- */
+
+static enum dlock_status take_prepare(struct redis_session *session, struct element *element)
 {
-    batch->ops[batch->n] = op;
-    batch->keys[batch->n] = keys;
-    batch->calls[batch->n] = call;
-    batch->ends[batch->n].err = op->err;
-    if (batch->n == 0 || op->req->deadline_ns > batch->deadline_ns)
-        batch->deadline_ns = op->req->deadline_ns;
-    batch->n++;
+    return redis_take_prepare(session, element->op->req, &element->take, element->op->err);
 }
 
-static void batch_run(struct batch *batch)
+static const struct resp_keys *take_keys(const struct element *element)
 {
-    if (batch->n > 0)
-        redis_route_run_all(batch->session, batch->keys, batch->calls, batch->ends, batch->n,
-                            batch->deadline_ns);
+    return &element->take.keys;
 }
 
-static void trylock_some(struct redis_session *session, struct redis_take *takes,
-                         struct dlock_batch_op *const *ops, size_t n)
+static void take_words(const struct element *element, struct resp_command *command)
 {
-    struct redis_take *of[REDIS_CALLS_MOST];
-    struct batch batch = {.session = session};
+    resp_command_text(command, element->take.token);
+    resp_command_text(command, element->take.ttl);
+    resp_command_add(command, element->take.text, element->take.text_len);
+}
 
-    for (size_t i = 0; i < n; i++) {
-        struct redis_take *take = &takes[batch.n];
+static void take_done(struct redis_session *session, struct element *element, int64_t answer)
+{
+    redis_take_granted(session, element->op->req, answer, &element->op->grant);
+    element->op->status = DLOCK_OK;
+}
 
-        ops[i]->status = redis_take_begin(session, ops[i]->req, take, ops[i]->err);
+static struct redis_call *take_begin(struct redis_session *session, struct element *element)
+{
+    struct dlock_batch_op *op = element->op;
+
+    op->status = redis_take_begin(session, op->req, &element->take, op->err);
+    return op->status == DLOCK_OK ? &element->take.call : NULL;
+}
+
+static void take_end(struct redis_session *session, struct element *element,
+                     const struct redis_call_end *end)
+{
+    struct dlock_batch_op *op = element->op;
+
+    op->status = redis_take_end(session, op->req, &element->take, end->status, end->reply,
+                                &op->grant, op->err);
+}
+
+static const struct kind trylocks = {.script = REDIS_SCRIPT_ACQUIRE_MANY,
+                                     .prepare = take_prepare,
+                                     .is_simple = redis_take_is_simple,
+                                     .keys = take_keys,
+                                     .words = take_words,
+                                     .done = take_done,
+                                     .begin = take_begin,
+                                     .end = take_end};
+
+/* ---- unlock ---- */
+
+static enum dlock_status release_prepare(struct redis_session *session, struct element *element)
+{
+    redis_release_prepare_unlock(session, element->op->req, &element->release);
+    return DLOCK_OK;
+}
+
+static const struct resp_keys *release_keys(const struct element *element)
+{
+    return &element->release.keys;
+}
+
+static void release_words(const struct element *element, struct resp_command *command)
+{
+    resp_command_text(command, element->release.token);
+}
+
+static void release_done(struct redis_session *session, struct element *element, int64_t answer)
+{
+    (void)session;
+    (void)answer;
+    element->op->status = DLOCK_OK;
+}
+
+static struct redis_call *release_begin(struct redis_session *session, struct element *element)
+{
+    (void)session;
+    redis_release_begin_unlock(element->op->req, &element->release);
+    return &element->release.call;
+}
+
+static void release_end(struct redis_session *session, struct element *element,
+                        const struct redis_call_end *end)
+{
+    element->op->status = redis_release_end_unlock(session, &element->release, end->status,
+                                                   end->reply, element->op->err);
+}
+
+static const struct kind unlocks = {.script = REDIS_SCRIPT_RELEASE_MANY,
+                                    .prepare = release_prepare,
+                                    .is_simple = redis_release_is_simple,
+                                    .keys = release_keys,
+                                    .words = release_words,
+                                    .done = release_done,
+                                    .begin = release_begin,
+                                    .end = release_end};
+
+/* ---- a batch ---- */
+
+/* Whether this batch has scripts for many names. */
+static bool has_many(struct batch *batch)
+{
+    if (!redis_many_is_possible(batch->session))
+        return false;
+    if (atomic_load(batch->alone) <= 0)
+        return true;
+    (void)atomic_fetch_sub(batch->alone, 1);
+    return false;
+}
+
+static void prepare(struct batch *batch, struct dlock_batch_op *const *ops)
+{
+    bool many = has_many(batch);
+
+    for (size_t i = 0; i < batch->n; i++) {
+        struct element *element = &batch->elements[i];
+
+        element->op = ops[i];
+        element->is_simple = batch->kind->is_simple(ops[i]->req);
+        element->way = many && element->is_simple ? MANY : ALONE;
+        batch->simple += element->is_simple;
+        ops[i]->status = batch->kind->prepare(batch->session, element);
         if (ops[i]->status != DLOCK_OK)
+            element->way = ENDED;
+    }
+}
+
+static void many_begin(struct batch *batch, struct redis_many *many, struct round *round)
+{
+    const struct resp_keys *keys[REDIS_MANY_MOST];
+    struct redis_call_end *end = &round->ends[round->n];
+
+    for (size_t i = 0; i < many->n; i++)
+        keys[i] = batch->kind->keys(&batch->elements[many->which[i]]);
+    redis_many_begin(many, batch->kind->script, keys);
+    for (size_t i = 0; i < many->n; i++) {
+        const struct element *element = &batch->elements[many->which[i]];
+
+        batch->kind->words(element, &many->call.command);
+        if (element->op->req->ttl_ms > many->call.ttl_ms)
+            many->call.ttl_ms = element->op->req->ttl_ms;
+    }
+    round->errors[round->n] = (struct dlock_error)DLOCK_ERROR_INIT;
+    end->err = &round->errors[round->n];
+    round->calls[round->n] = &many->call;
+    round->keys[round->n++] = NULL; /* not a cluster */
+}
+
+/* A script for one name is its own. */
+static void many_begin_all(struct batch *batch, struct round *round)
+{
+    batch->many_n = 0;
+    for (size_t i = 0; i < batch->n; batch->many_n++) {
+        struct redis_many *many = &batch->many[batch->many_n];
+
+        many->n = 0;
+        for (; i < batch->n && many->n < REDIS_MANY_MOST; i++)
+            if (batch->elements[i].way == MANY)
+                many->which[many->n++] = i;
+        if (many->n == 1)
+            batch->elements[many->which[0]].way = ALONE;
+        if (many->n <= 1)
+            return;
+        many_begin(batch, many, round);
+    }
+}
+
+static void alone_begin_all(struct batch *batch, struct round *round)
+{
+    for (size_t i = 0; i < batch->n; i++) {
+        struct element *element = &batch->elements[i];
+        struct redis_call *call = NULL;
+
+        if (element->way != ALONE)
             continue;
-        of[batch.n] = take;
-        batch_add(&batch, ops[i], &take->keys, &take->call);
-    }
-    batch_run(&batch);
-    for (size_t i = 0; i < batch.n; i++) {
-        struct dlock_batch_op *op = batch.ops[i];
-
-        op->status = redis_take_end(session, op->req, of[i], batch.ends[i].status,
-                                    batch.ends[i].reply, &op->grant, op->err);
+        element->way = ENDED;
+        call = batch->kind->begin(batch->session, element);
+        if (call == NULL)
+            continue;
+        round->calls[round->n] = call;
+        round->keys[round->n] = batch->kind->keys(element);
+        round->ends[round->n].err = element->op->err;
+        round->elements[round->n++] = element;
     }
 }
 
-static void unlock_some(struct redis_session *session, struct redis_release *releases,
-                        struct dlock_batch_op *const *ops, size_t n)
+static void many_failed(struct element *element, enum dlock_status status,
+                        const struct dlock_error *err)
 {
-    struct batch batch = {.session = session};
-
-    for (size_t i = 0; i < n; i++) {
-        redis_release_begin_unlock(session, ops[i]->req, &releases[i]);
-        batch_add(&batch, ops[i], &releases[i].keys, &releases[i].call);
-    }
-    batch_run(&batch);
-    for (size_t i = 0; i < n; i++)
-        ops[i]->status = redis_release_end_unlock(session, &releases[i], batch.ends[i].status,
-                                                  batch.ends[i].reply, ops[i]->err);
+    element->op->status =
+        dlock_fail(element->op->err, err->origin, status, err->code, "%s", err->message);
+    element->way = ENDED;
 }
 
-static size_t some_of(size_t n, size_t done)
+/* Elements without an answer go on alone. */
+static void many_end(struct batch *batch, const struct redis_many *many,
+                     const struct redis_call_end *end)
 {
-    return n - done < REDIS_CALLS_MOST ? n - done : REDIS_CALLS_MOST;
+    const char *at = end->status == DLOCK_OK ? end->reply->str : NULL;
+    bool is_over = at == NULL && redis_many_is_over(many, end->status);
+
+    for (size_t i = 0; i < many->n; i++) {
+        struct element *element = &batch->elements[many->which[i]];
+        int64_t answer = at != NULL ? redis_many_next(&at) : 0;
+
+        element->way = answer > 0 ? ENDED : ALONE;
+        if (answer > 0)
+            batch->kind->done(batch->session, element, answer);
+        else if (is_over)
+            many_failed(element, end->status, end->err);
+        batch->quick += answer > 0;
+    }
+    if (many->call.refused)
+        atomic_store(batch->alone, ALONE_IF_REFUSED);
+    if (end->status == DLOCK_OK)
+        freeReplyObject(end->reply);
+}
+
+static void alone_end(struct batch *batch, struct element *element,
+                      const struct redis_call_end *end)
+{
+    bool is_short = end->status == DLOCK_OK && end->reply->type != REDIS_REPLY_ARRAY;
+
+    batch->quick += element->is_simple && is_short;
+    batch->kind->end(batch->session, element, end);
+}
+
+/* Sends what is to be sent. False: nothing is. */
+static bool round_run(struct batch *batch)
+{
+    struct round round = {.n = 0};
+    int64_t deadline_ns = 0; /* the last one */
+
+    many_begin_all(batch, &round);
+    alone_begin_all(batch, &round);
+    if (round.n == 0)
+        return false;
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->elements[i].op->req->deadline_ns > deadline_ns)
+            deadline_ns = batch->elements[i].op->req->deadline_ns;
+    redis_route_run_all(batch->session, round.keys, round.calls, round.ends, round.n, deadline_ns);
+    for (size_t i = 0; i < batch->many_n; i++)
+        many_end(batch, &batch->many[i], &round.ends[i]);
+    for (size_t i = batch->many_n; i < round.n; i++)
+        alone_end(batch, round.elements[i], &round.ends[i]);
+    return true;
+}
+
+/* Names that others have or wait for cost an exchange more. */
+static void judge(struct batch *batch)
+{
+    if (2 * batch->quick < batch->simple && atomic_load(batch->alone) <= 0)
+        atomic_store(batch->alone, ALONE_IF_SLOW);
+}
+
+static void batch_run(struct batch *batch, struct dlock_batch_op *const *ops, size_t n)
+{
+    batch->n = n;
+    batch->simple = batch->quick = 0;
+    prepare(batch, ops);
+    while (round_run(batch))
+        ;
+    judge(batch);
 }
 
 /* The room is not zeroed: see lease.c. */
+static enum dlock_status run_all(struct redis_session *session, const struct kind *kind,
+                                 atomic_int *alone, struct dlock_batch_op *const *ops, size_t n,
+                                 struct dlock_error *err)
+{
+    size_t most = n < REDIS_CALLS_MOST ? n : REDIS_CALLS_MOST;
+    struct batch *batch = malloc(sizeof *batch + most * sizeof batch->elements[0]);
+
+    if (batch == NULL)
+        return resp_error_fail(&session->config, err, DLOCK_NOMEM, "no memory for a batch");
+    batch->session = session;
+    batch->kind = kind;
+    batch->alone = alone;
+    for (size_t done = 0; done < n; done += most)
+        batch_run(batch, ops + done, n - done < most ? n - done : most);
+    free(batch);
+    return DLOCK_OK;
+}
+
 enum dlock_status redis_lease_batch_trylock(void *self, struct dlock_batch_op *const *ops, size_t n,
                                             struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct redis_take *takes = malloc(some_of(n, 0) * sizeof *takes);
 
-    if (takes == NULL)
-        return resp_error_fail(&session->config, err, DLOCK_NOMEM, "no memory for a batch");
-    for (size_t done = 0; done < n; done += REDIS_CALLS_MOST)
-        trylock_some(session, takes, ops + done, some_of(n, done));
-    free(takes);
-    return DLOCK_OK;
+    return run_all(session, &trylocks, &session->alone_trylocks, ops, n, err);
 }
 
 enum dlock_status redis_lease_batch_unlock(void *self, struct dlock_batch_op *const *ops, size_t n,
                                            struct dlock_error *err)
 {
     struct redis_session *session = self;
-    struct redis_release *releases = malloc(some_of(n, 0) * sizeof *releases);
+    enum dlock_status status = run_all(session, &unlocks, &session->alone_unlocks, ops, n, err);
 
-    if (releases == NULL) { /* [UNL-4] */
-        for (size_t i = 0; i < n; i++)
-            redis_waiter_free(ops[i]->req->attempt);
-        return resp_error_fail(&session->config, err, DLOCK_NOMEM, "no memory for a batch");
-    }
-    for (size_t done = 0; done < n; done += REDIS_CALLS_MOST)
-        unlock_some(session, releases, ops + done, some_of(n, done));
-    free(releases);
-    return DLOCK_OK;
+    for (size_t i = 0; status != DLOCK_OK && i < n; i++)
+        redis_waiter_free(ops[i]->req->attempt); /* [UNL-4] */
+    return status;
 }

@@ -29,36 +29,50 @@ static void passed_on(struct redis_session *session, const redisReply *failure)
     session->host->log(session->host->ctx, 1, line);
 }
 
-void redis_release_begin(struct redis_session *session, const unsigned char *name,
-                         uint32_t name_len, const char *token, const char *what,
-                         struct redis_release *release)
+static void release_begin(struct redis_release *release, const char *token, const char *what)
 {
-    resp_keys_make(&release->keys, &session->config, name, name_len);
     redis_call_begin(&release->call, REDIS_SCRIPT_RELEASE, &release->keys, 1, release_validate);
     resp_command_text(&release->call.command, token);
     resp_command_text(&release->call.command, what);
     resp_command_text(&release->call.command, release->call.guarded);
 }
 
-static void keep_begin(struct redis_session *session, const struct dlock_request *req,
-                       struct redis_release *release)
+void redis_release_begin(struct redis_session *session, const unsigned char *name,
+                         uint32_t name_len, const char *token, const char *what,
+                         struct redis_release *release)
 {
-    resp_keys_make(&release->keys, &session->config, req->name, req->name_len);
+    resp_keys_make(&release->keys, &session->config, name, name_len);
+    release_begin(release, token, what);
+}
+
+static void keep_begin(const struct dlock_request *req, struct redis_release *release)
+{
     redis_call_begin(&release->call, REDIS_SCRIPT_KEEP, &release->keys, 1, release_validate);
     resp_command_text(&release->call.command, release->token);
     resp_command_text(&release->call.command,
                       resp_command_number(release->keep_ms, dlock_request_keep_ms(req)));
 }
 
-void redis_release_begin_unlock(struct redis_session *session, const struct dlock_request *req,
-                                struct redis_release *release)
+void redis_release_prepare_unlock(const struct redis_session *session,
+                                  const struct dlock_request *req, struct redis_release *release)
 {
-    redis_waiter_free(req->attempt); /* [UNL-4] */
+    redis_waiter_free(req->attempt);
+    resp_keys_make(&release->keys, &session->config, req->name, req->name_len);
     dl_hex_encode(release->token, req->token, DLOCK_TOKEN_SIZE);
+}
+
+void redis_release_begin_unlock(const struct dlock_request *req, struct redis_release *release)
+{
     if (dlock_request_keep_ms(req) > 0)
-        keep_begin(session, req, release);
+        keep_begin(req, release);
     else
-        redis_release_begin(session, req->name, req->name_len, release->token, "UNLOCK", release);
+        release_begin(release, release->token, "UNLOCK");
+}
+
+bool redis_release_is_simple(const struct dlock_request *req)
+{
+    return dlock_request_keep_ms(req) == 0 && req->mode == DLOCK_EXCLUSIVE &&
+           dlock_request_limit(req) <= 1;
 }
 
 bool redis_release_end(struct redis_session *session, const struct redis_release *release,

@@ -9,8 +9,8 @@
 /* A call, and what it borrows until its end. Has 10 KB, most of which is never used. */
 struct redis_release {
     struct resp_keys keys;
-    struct redis_call call;
     char token[RESP_HEX_SIZE], keep_ms[RESP_DIGITS];
+    struct redis_call call;
 };
 
 /* what: the word of release.lua. */
@@ -18,9 +18,15 @@ void redis_release_begin(struct redis_session *session, const unsigned char *nam
                          uint32_t name_len, const char *token, const char *what,
                          struct redis_release *release);
 
-/* The call of slot unlock. */
-void redis_release_begin_unlock(struct redis_session *session, const struct dlock_request *req,
-                                struct redis_release *release);
+/* Slot unlock: frees what the attempt refers to [UNL-4], and sets keys and token. */
+void redis_release_prepare_unlock(const struct redis_session *session,
+                                  const struct dlock_request *req, struct redis_release *release);
+
+/* After prepare: the call of slot unlock. */
+void redis_release_begin_unlock(const struct dlock_request *req, struct redis_release *release);
+
+/* Whether release_many.lua can release it, if there is no waiter. */
+bool redis_release_is_simple(const struct dlock_request *req);
 
 /* The call ended with reply, which is freed. Whether the name was released. */
 bool redis_release_end(struct redis_session *session, const struct redis_release *release,

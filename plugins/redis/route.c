@@ -110,7 +110,7 @@ static void shard_run_all(struct redis_session *session, struct redis_shard *sha
     outcome_note(session->cluster, shard, failed);
 }
 
-void redis_route_run_all(struct redis_session *session, struct resp_keys *const *keys,
+void redis_route_run_all(struct redis_session *session, const struct resp_keys *const *keys,
                          struct redis_call *const *calls, struct redis_call_end *ends, size_t n,
                          int64_t deadline_ns)
 {

@@ -16,7 +16,7 @@ enum dlock_status redis_route_run(struct redis_session *session, const struct re
 
 /* The same for many calls, as redis_calls_run. In a cluster they leave together where they go to
  * the server of the first one; the others are run one after the other. */
-void redis_route_run_all(struct redis_session *session, struct resp_keys *const *keys,
+void redis_route_run_all(struct redis_session *session, const struct resp_keys *const *keys,
                          struct redis_call *const *calls, struct redis_call_end *ends, size_t n,
                          int64_t deadline_ns);
 

@@ -25,9 +25,12 @@ enum redis_script_id {
     REDIS_SCRIPT_GUARDED_KEEP,
     REDIS_SCRIPT_VIEW,
     REDIS_SCRIPT_CLUSTER_VIEW, /* looks at the slots, too */
-    REDIS_SCRIPT_WAITERS       /* also with key=raw: other programs have no queue */
+    REDIS_SCRIPT_WAITERS,      /* also with key=raw: other programs have no queue */
+    REDIS_SCRIPT_ACQUIRE_MANY, /* many.h; without key=raw */
+    REDIS_SCRIPT_RELEASE_MANY,
+    REDIS_SCRIPT_GUARDED_ACQUIRE_MANY
 };
-#define REDIS_SCRIPT_COUNT 16
+#define REDIS_SCRIPT_COUNT 19
 
 extern const struct resp_script redis_scripts[REDIS_SCRIPT_COUNT];
 

@@ -5,6 +5,7 @@
  * A client has one session, which all its threads use at once. The session has a few connections
  * for requests (pool.h), which threads share (pipeline.h), and one on which grants arrive
  * (waiter.h). Every operation on a lock is one script in the server (call.h) and one round trip;
+ * operations of a batch may share one (many.h);
  * name.lua says what the scripts store. plugins/resp has the parts that are shared with redlock.
  */
 #ifndef REDIS_SESSION_H
@@ -29,6 +30,7 @@ struct redis_session {
     unsigned subscriber_next;             /* the leader's: the server of a cluster to try next */
     uint64_t subscriber_version;          /* the leader's, for redis_sentinels_moved */
     atomic_bool failure_reported;         /* of passing on */
+    atomic_int alone_trylocks, alone_unlocks; /* the next batches without a script for many names */
     int64_t waiter_lease_ms; /* of a queue entry, and of the lease that is granted to it */
 };
 

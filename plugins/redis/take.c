@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#define FENCE_MOST (INT64_MAX / 10 - 9) /* one more digit may overflow */
-
 /* A grant of a semaphore has its permit, too. */
 enum { GRANT_ELEMENTS = 4, PERMIT_ELEMENTS = 5, BUSY_ELEMENTS = 6, OTHER_LIMIT_ELEMENTS = 2 };
 
@@ -34,11 +32,7 @@ static bool fence_read(const redisReply *reply, int64_t *fence)
 {
     const char *at = reply->str;
 
-    if (reply->type != REDIS_REPLY_STRING || *at < '1')
-        return false;
-    for (*fence = 0; *at >= '0' && *at <= '9' && *fence < FENCE_MOST; at++)
-        *fence = 10 * *fence + (*at - '0');
-    return *at == '\0';
+    return reply->type == REDIS_REPLY_STRING && resp_reply_digits(&at, fence) && *at == '\0';
 }
 
 /* call->expects: 1 if a queue entry was asked for. */
@@ -69,17 +63,24 @@ static bool is_grant(const redisReply *reply)
            reply->elements == PERMIT_ELEMENTS;
 }
 
+/* Of a name that nobody wanted. */
+static void grant_set(struct dlock_grant *grant, int64_t fence, int64_t ttl_ms)
+{
+    grant->fence_room = REDIS_FENCE_ROOM;
+    grant->fence = (uint64_t)fence;
+    grant->lease_ms = ttl_ms;
+    grant->waiters = 0;
+}
+
 static void grant_read(const redisReply *reply, int64_t ttl_ms, struct dlock_grant *grant)
 {
     int64_t fence = 0;
 
-    grant->fence_room = REDIS_FENCE_ROOM;
     if (fence_read(reply, &fence)) {
-        grant->fence = (uint64_t)fence;
-        grant->lease_ms = ttl_ms;
-        grant->waiters = 0;
+        grant_set(grant, fence, ttl_ms);
         return;
     }
+    grant->fence_room = REDIS_FENCE_ROOM;
     grant->fence = (uint64_t)number_at(reply, 1);
     grant->lease_ms = resp_reply_lease_ms(number_at(reply, 2), ttl_ms);
     grant->waiters = (uint32_t)number_at(reply, 3);
@@ -132,10 +133,10 @@ static enum dlock_status channel_choose(struct redis_session *session,
     return resp_error_fail(&session->config, err, DLOCK_NOMEM, "no memory for a waiter");
 }
 
-enum dlock_status redis_take_begin(struct redis_session *session, const struct dlock_request *req,
-                                   struct redis_take *take, struct dlock_error *err)
+enum dlock_status redis_take_prepare(const struct redis_session *session,
+                                     const struct dlock_request *req, struct redis_take *take,
+                                     struct dlock_error *err)
 {
-    const char *channel = NULL;
     enum dlock_status status = resp_keys_refuse(&session->config, req->name, req->name_len, err);
 
     if (status != DLOCK_OK)
@@ -145,24 +146,49 @@ enum dlock_status redis_take_begin(struct redis_session *session, const struct d
                                "no shared mode with key=raw: other programs would not see it");
     status =
         resp_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool), req->ttl_ms, err);
-    if (status == DLOCK_OK)
-        status = channel_choose(session, req, &channel, err);
     if (status != DLOCK_OK)
         return status;
     resp_keys_make(&take->keys, &session->config, req->name, req->name_len);
     dl_hex_encode(take->token, req->token, DLOCK_TOKEN_SIZE);
+    (void)resp_command_number(take->ttl, req->ttl_ms);
+    take->text_len = dl_holder_text_make(take->text, req);
+    return DLOCK_OK;
+}
+
+enum dlock_status redis_take_begin(struct redis_session *session, const struct dlock_request *req,
+                                   struct redis_take *take, struct dlock_error *err)
+{
+    const char *channel = NULL;
+    enum dlock_status status = channel_choose(session, req, &channel, err);
+
+    if (status != DLOCK_OK)
+        return status;
     redis_call_begin(&take->call, REDIS_SCRIPT_ACQUIRE, &take->keys, 1, try_validate);
     take->call.ttl_ms = req->ttl_ms;
     take->call.expects = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
     resp_command_text(&take->call.command, take->token);
     resp_command_text(&take->call.command, mode_text(take->mode, req));
-    resp_command_text(&take->call.command, resp_command_number(take->ttl, req->ttl_ms));
+    resp_command_text(&take->call.command, take->ttl);
     resp_command_text(&take->call.command, try_what(req));
     resp_command_text(&take->call.command,
                       resp_command_number(take->waiter_ttl, session->waiter_lease_ms));
     resp_command_text(&take->call.command, channel);
-    resp_command_add(&take->call.command, take->text, dl_holder_text_make(take->text, req));
+    resp_command_add(&take->call.command, take->text, take->text_len);
     return DLOCK_OK;
+}
+
+bool redis_take_is_simple(const struct dlock_request *req)
+{
+    return req->mode == DLOCK_EXCLUSIVE && dlock_request_limit(req) <= 1 &&
+           (req->flags & DLOCK_REQ_REFRESH) == 0;
+}
+
+void redis_take_granted(struct redis_session *session, const struct dlock_request *req,
+                        int64_t fence, struct dlock_grant *grant)
+{
+    grant_set(grant, fence, req->ttl_ms);
+    redis_waiter_free(req->attempt);
+    atomic_store(&session->pool.contended, false);
 }
 
 /* The answer has no error. */

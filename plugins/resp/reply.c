@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/reply.h"
 
+#define DIGITS_MOST (INT64_MAX / 10 - 9) /* one more digit may overflow */
+
+bool resp_reply_digits(const char **at, int64_t *out)
+{
+    if (**at < '1' || **at > '9')
+        return false;
+    for (*out = 0; **at >= '0' && **at <= '9' && *out < DIGITS_MOST; ++*at)
+        *out = 10 * *out + (**at - '0');
+    return **at < '0' || **at > '9';
+}
+
 int64_t resp_reply_lease_ms(int64_t reported_ms, int64_t ttl_ms)
 {
     return reported_ms < ttl_ms ? reported_ms : ttl_ms;

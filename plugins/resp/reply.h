@@ -16,6 +16,10 @@ bool resp_reply_int(const redisReply *reply, size_t i, int64_t least, int64_t mo
 /* The i-th element of an array; NULL: it is no string. */
 const redisReply *resp_reply_text(const redisReply *reply, size_t i);
 
+/* Reads the digits at *at, and moves *at behind them. False: there is no number from 1 on, or one
+ * that is close to the end of int64_t. */
+bool resp_reply_digits(const char **at, int64_t *out);
+
 /* The longest lease that a reply may report. */
 #define RESP_LEASE_MAX_MS (INT64_C(400) * 24 * 3600 * 1000)
 

@@ -123,6 +123,9 @@ dlt_add_guard_mutant(F5_fewer_replicas_are_enough F5_a_term_of_fewer_replicas_is
 dlt_add_guard_mutant(F6_the_script_does_not_look
   F3_F6_an_old_master_without_replicas_answers_nothing_after_D
   send.c "guarded = pipeline->guard.on;" "guarded = false;")
+dlt_add_guard_mutant(F6_the_script_for_many_names_does_not_look
+  F3_F6_an_old_master_without_replicas_answers_nothing_after_D
+  call.c "        call->with_guard = &redis_scripts[REDIS_SCRIPT_GUARDED_ACQUIRE_MANY];" "        call->with_guard = NULL;")
 dlt_add_guard_mutant(F7_a_start_is_guarded_for_T_alone
   F7_a_master_that_was_started_grants_nothing_for_T_and_D
   settings.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = longest_ms;")

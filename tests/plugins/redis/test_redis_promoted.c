@@ -107,12 +107,37 @@ Test(failover, F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after
     cr_assert_gt(t.grant.fence, s.grant.fence, "F8");
 }
 
+/* A batch of two at s: both have this status. */
+static void two_are(enum dlock_status (*slot)(void *self, struct dlock_batch_op *const *ops,
+                                              size_t n, struct dlock_error *err),
+                    struct dlt_request *one, struct dlt_request *two, enum dlock_status status)
+{
+    struct dlt_request *const both[] = {one, two};
+    struct dlock_error errors[2] = {DLOCK_ERROR_INIT, DLOCK_ERROR_INIT};
+    struct dlock_batch_op elements[2], *const ops[] = {&elements[0], &elements[1]};
+
+    for (size_t i = 0; i < 2; i++) {
+        elements[i] = (struct dlock_batch_op){.struct_size = sizeof elements[i],
+                                              .req = dlt_due(&s, both[i], s.call_ms),
+                                              .err = &errors[i]};
+        elements[i].grant.struct_size = sizeof elements[i].grant;
+    }
+    cr_assert_eq(slot(s.self, ops, 2, &s.err), DLOCK_OK);
+    for (size_t i = 0; i < 2; i++)
+        cr_assert_eq(elements[i].status, status, "%zu: %d: %s", i, (int)elements[i].status,
+                     errors[i].message);
+}
+
 /* The server would allow it: the script refuses. */
 Test(failover, F3_F6_an_old_master_without_replicas_answers_nothing_after_D)
 {
+    struct dlt_request c;
     int64_t promoted = 0;
 
     hold();
+    dlt_request(&s, &c, "free, too", 'c', T_MS);
+    two_are(s.ops->trylock_batch, &b, &c, DLOCK_OK);
+    two_are(s.ops->unlock_batch, &b, &c, DLOCK_OK);
     (void)dlt_redis_ask(&m, "CONFIG SET min-replicas-to-write 0");
     held_last();
     promoted = promote();
@@ -122,6 +147,7 @@ Test(failover, F3_F6_an_old_master_without_replicas_answers_nothing_after_D)
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE);
     cr_assert(strstr(s.err.message, "FAILOVER") != NULL, "%s", s.err.message);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_UNAVAILABLE);
+    two_are(s.ops->trylock_batch, &b, &c, DLOCK_UNAVAILABLE);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "an unlock is allowed: %s", s.err.message);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/resp/reader.c plugins/resp/error.c plugins/resp/reply.c */
 /* What does each error of a server mean, and what can a hostile one do? (failures T43; C4, C9) */
+#include "hello_kit.h"
 #include "redis_kit.h"
-#include "scripted_client.h"
 
 #include <criterion/criterion.h>
 #include <malloc.h>
@@ -10,17 +10,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define INFO_OF(version, seconds)                                                             \
-    "redis_version:" version "\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime" \
-    "_in_seconds:" seconds "\\r\\n"
-#define INFO_UP(seconds) INFO_OF("7.0.15", seconds)
-/* What a new connection asks, and is told. 86 is the length of INFO. */
-#define HELLO_OF(info)                                                                         \
-    "any 6\nsend \"+OK\\r\\n$86\\r\\n" info "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n" \
-    "-NOPERM no\\r\\n\"\n"
-#define HELLO                 HELLO_OF(INFO_UP("99"))
-#define HELLO_AFTER_A_RESTART HELLO_OF(INFO_UP("00"))
 
 /* The answer to the n-th question to a script. */
 #define GRANT(n) "*5\\r\\n:1\\r\\n:5\\r\\n:1000\\r\\n:0\\r\\n:" n "\\r\\n"
@@ -32,14 +21,11 @@ static struct dlt_request a;
 static void play(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void play(const char *format, ...)
 {
-    static char script[1 << 17] = "framing resp\n";
-    size_t used = strlen("framing resp\n");
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(script + used, sizeof script - used, format, args);
+    hello_play(&server, format, args);
     va_end(args);
-    cr_assert(dlt_scripted_start(&server, script), "%s", server.report);
     dlt_session_init(&s, "redis", server.address);
     dlt_session_trusted(&s);
     dlt_request(&s, &a, "job", 'a', 60000);

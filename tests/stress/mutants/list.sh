@@ -369,3 +369,11 @@ mutant 51 "a batch is won if its first name is" "dlock_plugin_redlock test_redlo
     "test_redlock_batch --filter '*/BAT_1_each*'" \
     plugins/redlock/take.c "takes[i]->verdict = takes[i]->round.verdict;" \
     "takes[i]->verdict = takes[0]->round.verdict;"
+
+mutant 58 "a batch releases names that others hold" "dlock_plugin_redis test_redis_many" \
+    "test_redis_many --filter 'many/BAT_1_each_name_is_released*'" \
+    plugins/redis/release_many.lua "redis.pcall('GET', lock) == ARGV[i] and" "redis.pcall('GET', lock) and"
+
+mutant 59 "a batch takes a name that somebody waits for" "dlock_plugin_redis test_redis_many" \
+    "test_redis_many --filter 'many/BAT_1_each_name_is_tried*'" \
+    plugins/redis/acquire_many.lua "lock .. ':q'" "lock .. ':x'"

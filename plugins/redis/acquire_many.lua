@@ -1,0 +1,24 @@
+-- Takes those of many names that have no holder and no waiter, for exclusive holders. All names are looked at
+-- before the first write; after it nothing ends the script. What is wrong with one name is nothing to the others,
+-- and is found by its own script, acquire.lua.
+--
+-- KEYS   lock of each
+-- ARGV   token, ttl, label of each; number of the request
+-- Returns for each the fence, or '-': not taken, at most a fence was used up; then the number
+local keys, free, answers = {}, {}, {}
+for i, lock in ipairs(KEYS) do
+    keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] = lock, lock .. ':r', lock .. ':q'
+end
+local all_free = call('EXISTS', unpack(keys)) == 0
+for i, lock in ipairs(KEYS) do
+    free[lock] = all_free or call('EXISTS', lock, keys[3 * i - 1], keys[3 * i]) == 0
+end
+for i, lock in ipairs(KEYS) do
+    local done, fence
+    if free[lock] then
+        done, fence = pcall(become_owner, lock, lock .. ':m', ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i])
+        free[lock] = false -- it may be one of the names that follow, too
+    end
+    answers[i] = done and fence or '-'
+end
+return table.concat(answers, ' ') .. ' ' .. ARGV[#ARGV]
