@@ -52,18 +52,25 @@ enum dlock_status dl_renew_first(struct dlock *lock, int64_t deadline_ns, int64_
     return op.status;
 }
 
+/* The renewer cannot renew the lock meanwhile, and has to have the time for it afterwards. */
+static int64_t asked_exchange_ns_locked(const struct dlock *lock)
+{
+    return lock->renewal.automatic ? dl_renew_schedule_exchange_ns_locked(lock)
+                                   : dl_handle_op_timeout_ms(lock) * DL_NS_PER_MS;
+}
+
 /* Returns OK, LOST, or another status with which the old validity stays. */
 static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     struct dlock_lease_op op;
     enum dlock_status status;
-    int64_t deadline_ns = dl_clock_after_ms(dl_client_now(client), dl_handle_op_timeout_ms(lock));
-    int64_t sent_ns, now_ns;
+    int64_t deadline_ns, sent_ns, now_ns;
     bool stale;
 
     (void)pthread_mutex_lock(&client->mutex);
     dl_renew_prepare_locked(lock);
+    deadline_ns = dl_client_now(client) + asked_exchange_ns_locked(lock);
     (void)pthread_mutex_unlock(&client->mutex);
     sent_ns = renew_send(lock, deadline_ns, &op, err);
     now_ns = dl_client_now(client);

@@ -27,11 +27,6 @@ static struct dlock *end_lock(struct dl_due *end)
     return (struct dlock *)(void *)((char *)end - offsetof(struct dlock, end));
 }
 
-static int64_t renewal_exchange_ns(const struct dlock *lock)
-{
-    return dl_renewal_exchange_ns(&lock->renewal, dl_handle_op_timeout_ms(lock) * DL_NS_PER_MS);
-}
-
 /* Ends renewer_busy of the batch: a callback may wait for any handle. */
 static void batch_drop_locked(struct dlock_client *client, size_t n, int64_t now_ns)
 {
@@ -54,10 +49,10 @@ static void ended_lose_locked(struct dlock_client *client, int64_t now_ns)
 
 /* How early this handle may be renewed together with the first of a batch. 0 if it would shorten
  * the exchange, if it waits after a failure, or if it is in the batch already. */
-static int64_t early_of(const struct dlock *lock, const struct dlock *first)
+static int64_t early_of_locked(const struct dlock *lock, const struct dlock *first)
 {
     if (lock->renewer_busy || lock->renewal.failures > 0 ||
-        renewal_exchange_ns(lock) < renewal_exchange_ns(first))
+        dl_renew_schedule_exchange_ns_locked(lock) < dl_renew_schedule_exchange_ns_locked(first))
         return 0;
     return dl_renewal_early_ns(&lock->renewal);
 }
@@ -80,7 +75,7 @@ size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns
             return n;
         lock = due_lock(due);
         if (n > 0)
-            early_ns = early_of(lock, renewer->batch[0]);
+            early_ns = early_of_locked(lock, renewer->batch[0]);
         is_early = due->at_ns > now_ns;
         if (due->at_ns - early_ns > now_ns)
             return n;
@@ -129,7 +124,7 @@ int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *c
     if (end != NULL)
         most_ns = dl_earlier(most_ns, dl_later(end->at_ns - now_ns, DL_IO_LIMIT_LEAST_NS));
     for (size_t i = 0; i < n; i++) {
-        most_ns = dl_earlier(most_ns, renewal_exchange_ns(locks[i]));
+        most_ns = dl_earlier(most_ns, dl_renew_schedule_exchange_ns_locked(locks[i]));
         last_ns = dl_later(last_ns, dl_lease_until_ns(&locks[i]->lease));
     }
     if (last_ns > now_ns)

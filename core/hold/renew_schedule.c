@@ -83,6 +83,11 @@ void dl_renew_schedule_limit_locked(const struct dlock *lock)
     renewer->io_limit_ns = dl_earlier(renewer->io_limit_ns, most_ns);
 }
 
+int64_t dl_renew_schedule_exchange_ns_locked(const struct dlock *lock)
+{
+    return dl_renewal_exchange_ns(&lock->renewal, dl_handle_op_timeout_ms(lock) * DL_NS_PER_MS);
+}
+
 void dl_renew_schedule_hold_locked(struct dlock *lock)
 {
     dl_schedule_set(&lock->client->renewer->ends, &lock->end, dl_lease_until_ns(&lock->lease));

@@ -60,6 +60,10 @@ void dl_renew_schedule_resume_locked(struct dlock *lock);
 /* Lowers the limit of exchanges to what this handle needs. */
 void dl_renew_schedule_limit_locked(const struct dlock *lock);
 
+/* How long an exchange that renews the lock may last, so that others fit in before the lease ends.
+ */
+int64_t dl_renew_schedule_exchange_ns_locked(const struct dlock *lock);
+
 /* The store has, or may have, a lease that the handle has lost: the renewer gives it back, or an
  * unlock of the handle. Does nothing if that is due already. */
 void dl_renew_schedule_must_give_back_locked(struct dlock *lock);

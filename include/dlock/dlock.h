@@ -340,7 +340,8 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_keep(struct dlock *lock, int64_t ke
 DLOCK_API int64_t dlock_since_ns(const struct dlock *lock);
 
 /*
- * Extends the lease to ttl_ms from now. Never shortens what the store granted.
+ * Extends the lease to ttl_ms from now. Never shortens what the store granted. Waits for the store
+ * for op_timeout at most, and for a fifth of the lease at most if the renewer renews the lock, too.
  *
  * ttl_ms: 0: as before. Otherwise the renewer uses it from now on, too.
  *
@@ -353,7 +354,7 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_renew(struct dlock *lock, int64_t t
 /*
  * Turns an exclusive claim into a shared one without a gap. Needs DLOCK_CAP_DOWNGRADE.
  *
- * The exclusive claim ends when the call is entered.
+ * The exclusive claim ends when the call is entered. Waits as long as dlock_renew.
  *
  *   DLOCK_OK          shared; also if it was shared before
  *   DLOCK_LOST, DLOCK_NOT_HELD, DLOCK_UNSUPPORTED

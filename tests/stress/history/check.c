@@ -185,7 +185,7 @@ static void renewal_check(struct checker *checker, const struct attempt *attempt
 {
     int64_t most_ns = (attempt->until_ns - attempt->since_ns) / 2 + checker->options->busy_ns;
 
-    if (checker->options->renewed && attempt->kept && attempt->asked_tid == 0 &&
+    if (checker->options->renewed && attempt->kept &&
         attempt->until_ns - attempt->renew_ns > most_ns &&
         !dlt_checker_stood(checker, attempt, attempt->since_ns))
         dlt_checker_report(checker, DLT_RULE_RENEWAL, attempt, NULL, attempt->until_ns);

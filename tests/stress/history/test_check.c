@@ -323,13 +323,20 @@ Test(check, C14_a_lease_that_nobody_tried_to_renew_to_its_end)
     expect(DLT_RULE_RENEWAL, 1);
 }
 
-/* It is being tried, by another thread, for as long as the call lasts. */
-Test(check, C14_the_renewer_leaves_a_renewal_to_the_application)
+/* A call of the application that lasts too long is no excuse. */
+Test(check, C14_a_renewal_of_the_application_is_not_all_that_is_tried)
 {
     locks(0, 1, 1000, 5);
     add(300, 1, DLT_INV_RENEW, 1, 1, 0, 0);
     history.records[history.count - 1].tid = 9;
     add(310, 1, DLT_RET_RENEW, 1, DLOCK_UNAVAILABLE, 0, 0); /* of the renewer */
+    add(1001, 1, DLT_LOST, 1, 0, 0, 0);
+    unlocks(1010, 1, DLOCK_LOST);
+    expect(DLT_RULE_RENEWAL, 1);
+
+    locks(0, 1, 1000, 5);
+    add(600, 1, DLT_INV_RENEW, 1, 1, 0, 0);
+    history.records[history.count - 1].tid = 9;
     add(1001, 1, DLT_LOST, 1, 0, 0, 0);
     unlocks(1010, 1, DLOCK_LOST);
     expect_clean();

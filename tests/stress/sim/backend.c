@@ -210,13 +210,15 @@ static enum dlock_status slot_trylock(void *self, const struct dlock_request *re
     return sim_slot_leave(session, status, err);
 }
 
+/* Of an application, which writes its calls down but one at a time, the sending. */
 static void renewal_note(const struct dlock_request *req, enum dlt_event event,
                          enum dlock_status status)
 {
     struct sim_handle *handle = sim_handle_of(sim_self_process(), req);
+    bool sends = event == DLT_INV_RENEW && handle != NULL && handle->stage == SIM_HELD;
     struct dlt_record *record;
 
-    if (!sim_is_library_thread() || handle == NULL)
+    if (handle == NULL || !(sends || sim_is_library_thread()))
         return;
     /* What a yes is worth is seen at the lease, but that the claim is shared. */
     if (event == DLT_RET_RENEW && status == DLOCK_OK &&
@@ -247,10 +249,8 @@ static enum dlock_status slot_renew(void *self, struct dlock_lease_op *const *op
         renewal_note(ops[i]->req, DLT_INV_RENEW, DLOCK_OK);
     }
     sim_slot_enter(session, n == 1 ? ops[0]->req : NULL);
-    if (hung_up(session))
-        status = DLOCK_UNAVAILABLE;
-    else
-        status = sim_store_ask(session, asks, n, answers, deadline_ns);
+    status = hung_up(session) ? DLOCK_UNAVAILABLE
+                              : sim_store_ask(session, asks, n, answers, deadline_ns);
     for (size_t i = 0; i < n; i++) {
         ops[i]->status = status == DLOCK_OK ? answers[i].status : status;
         if (status == DLOCK_OK)

@@ -12,6 +12,7 @@ set(SIM_ASYNC_ONLY batch_answers_are_mixed_up batch_deadlines_are_far_apart)
 set(SIM_FIRST_sim_async_defect_lengthens_past_the_deadline 205)
 set(SIM_FIRST_sim_async_defect_FO_1_a_start_is_guarded_for_T_alone 440)
 set(SIM_FIRST_sim_async_defect_FO_9_believes_any_message 500)
+set(SIM_FIRST_sim_defect_FO_9_believes_any_message 200)
 
 # dlt_add_sim_defect(<name> <profile> <store> <seeds> <rule> {<file> <original> <mutated>}...)
 # NO_<rule>: it is a part of other defects, and alone does not break that rule.
@@ -100,6 +101,8 @@ dlt_add_sim_defect(renewal_is_not_repeated lossy any 100 RENEWAL core/hold/renew
   "    renewal->at_ns = DL_NEVER;
     if (renewal->automatic && now_ns < 0)
         renewal->at_ns =")
+dlt_add_sim_defect(asked_renewal_has_all_of_op_timeout failover any 60 RENEWAL core/hold/renew.c
+  "return lock->renewal.automatic ?" "return lock->renewal.automatic && lock->depth > 9 ?")
 dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 TAKEN core/hold/renewal.c
   "bool extended = answer->status == DLOCK_OK;"
   "struct dl_renewal_answer yes = *answer;

@@ -64,13 +64,12 @@ static void settle(const struct sim_process *process, int64_t deadline_ns)
     (void)sim_block(at_ns < until_ns ? at_ns : until_ns);
 }
 
-enum dlock_status sim_store_ask(struct sim_session *session, struct sim_ask *asks, size_t n,
-                                struct sim_answer *answers, int64_t deadline_ns)
+/* UNAVAILABLE: also what the guard of the server refuses. */
+static enum dlock_status guarded_ask(struct sim_session *session, struct sim_ask *asks, size_t n,
+                                     struct sim_answer *answers, int64_t deadline_ns)
 {
     enum dlock_status status = DLOCK_OK;
 
-    if (!sim_fails_over())
-        return sim_net_exchange(session, asks, n, answers, deadline_ns, NULL);
     for (int tries = 0; status == DLOCK_OK && !sim_self_process()->dead; tries++) {
         status = connected(session, deadline_ns);
         if (status != DLOCK_OK)
@@ -85,9 +84,24 @@ enum dlock_status sim_store_ask(struct sim_session *session, struct sim_ask *ask
             return status;
         if (answers[0].refusal != SIM_UNCONFIRMED || tries > 0)
             break;
+        sim_net_fault(asks, n);
         session->looked_ns = 0;
         status = connected(session, deadline_ns);
         settle(sim_self_process(), deadline_ns);
     }
     return DLOCK_UNAVAILABLE;
+}
+
+/* A client that is refused cannot extend what it was granted: a place may end so (C13). */
+enum dlock_status sim_store_ask(struct sim_session *session, struct sim_ask *asks, size_t n,
+                                struct sim_answer *answers, int64_t deadline_ns)
+{
+    enum dlock_status status;
+
+    if (!sim_fails_over())
+        return sim_net_exchange(session, asks, n, answers, deadline_ns, NULL);
+    status = guarded_ask(session, asks, n, answers, deadline_ns);
+    if (status == DLOCK_UNAVAILABLE)
+        sim_net_fault(asks, n);
+    return status;
 }

@@ -366,7 +366,7 @@ static bool takes_until(int64_t until_ns)
     return at_ns < until_ns;
 }
 
-static void asks_fault(const struct sim_ask *asks, size_t n)
+void sim_net_fault(const struct sim_ask *asks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         sim_record_nemesis(DLT_NEMESIS_FAULT, delayed(asks[i].pid), asks[i].name);
@@ -376,7 +376,7 @@ static bool refused(const struct sim_ask *asks, size_t n)
 {
     if (!happens(sim_world.profile->refuse))
         return false;
-    asks_fault(asks, n);
+    sim_net_fault(asks, n);
     return true;
 }
 
@@ -391,7 +391,7 @@ enum dlock_status sim_net_exchange(struct sim_session *session, struct sim_ask *
     if (process->dead)
         return DLOCK_UNAVAILABLE;
     if (cut(process) && sim_chance(500000)) {
-        asks_fault(asks, n);
+        sim_net_fault(asks, n);
         return DLOCK_UNAVAILABLE; /* nobody there, and known at once */
     }
     if (refused(asks, n)) {
@@ -409,7 +409,7 @@ enum dlock_status sim_net_exchange(struct sim_session *session, struct sim_ask *
         return DLOCK_UNAVAILABLE;
     if (interruptible != NULL && !exchange.broken)
         return interruptible->interrupted ? DLOCK_CANCELED : DLOCK_TIMEOUT;
-    asks_fault(asks, n);
+    sim_net_fault(asks, n);
     return DLOCK_UNKNOWN;
 }
 

@@ -348,6 +348,9 @@ enum dlock_status sim_net_exchange(struct sim_session *session, struct sim_ask *
                                    struct sim_answer *answers, int64_t deadline_ns,
                                    struct sim_waiter *interruptible);
 
+/* These questions were not answered as they should have been: written down. */
+void sim_net_fault(const struct sim_ask *asks, size_t n);
+
 /* The end of a connection, seen by the server sooner or later. */
 void sim_net_hang_up(struct sim_process *process, const struct sim_ask *ask);
 
