@@ -28,7 +28,7 @@ struct pg_connection {
     bool outstanding; /* a ping has no answer yet: nothing but pg_query_catch_up may run */
     bool dead;        /* a call did not end, or the server has closed: nothing is sent any more */
     bool proven;      /* an answer was one to a statement of this connection (query.h) */
-    bool stray;       /* an answer was not */
+    bool stray;       /* an answer was not, or was an error that may not have been */
     bool pooled;      /* a pooler stands between: no SET, no prepared statement */
     bool isolate;     /* the default isolation is not READ COMMITTED, or the default is read-only */
     uint32_t used, prepared; /* of statements.c: bits of the statements */

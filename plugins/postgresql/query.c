@@ -39,12 +39,25 @@ static enum dlock_status outstanding(struct pg_connection *conn, struct dlock_er
                       conn->config->endpoint);
 }
 
+/* In the words of the server. */
+static enum dlock_status said(const struct pg_connection *conn, const PGresult *error,
+                              enum dlock_status status, int32_t code, struct dlock_error *err)
+{
+    const char *state = PQresultErrorField(error, PG_DIAG_SQLSTATE);
+    const char *text = PQresultErrorField(error, PG_DIAG_MESSAGE_PRIMARY);
+
+    if (text == NULL)
+        text = PQresultErrorMessage(error);
+    return dlock_fail(err, PG_ORIGIN, status, code, "%s: %.*s%s%s%s", conn->config->endpoint,
+                      (int)strcspn(text, "\n"), text, state != NULL ? " (" : "",
+                      state != NULL ? state : "", state != NULL ? ")" : "");
+}
+
 /* The error of a statement that was sent. */
 static enum dlock_status refused(struct pg_connection *conn, const PGresult *error,
                                  struct dlock_error *err)
 {
     const char *state = PQresultErrorField(error, PG_DIAG_SQLSTATE);
-    const char *text = PQresultErrorField(error, PG_DIAG_MESSAGE_PRIMARY);
     const bool fatal = state == NULL || pg_answer_is_fatal(error);
     enum dlock_status status = pg_errmap_status(state, fatal);
 
@@ -55,25 +68,20 @@ static enum dlock_status refused(struct pg_connection *conn, const PGresult *err
     if (pg_errmap_code(state) == pg_errmap_code("40001") ||
         pg_errmap_code(state) == pg_errmap_code("25006"))
         conn->isolate = true;
-    if (text == NULL)
-        text = PQresultErrorMessage(error);
-    return dlock_fail(err, PG_ORIGIN, status, pg_errmap_code(state), "%s: %.*s%s%s%s",
-                      conn->config->endpoint, (int)strcspn(text, "\n"), text,
-                      state != NULL ? " (" : "", state != NULL ? state : "",
-                      state != NULL ? ")" : "");
+    return said(conn, error, status, pg_errmap_code(state), err);
 }
 
-/* The next answer may be the one to this statement. */
+/* The next answer may be the one to this statement. An error may be this connection's own: no code
+ * says so. */
 static enum dlock_status strayed(struct pg_connection *conn, const PGresult *error,
                                  struct dlock_error *err)
 {
-    const char *text = error != NULL ? PQresultErrorField(error, PG_DIAG_MESSAGE_PRIMARY) : NULL;
-
     conn->dead = true;
+    if (error != NULL)
+        return said(conn, error, DLOCK_UNKNOWN, 0, err);
     (void)dlock_fail(err, PG_ORIGIN, DLOCK_UNKNOWN, 0,
-                     "%s: a pooler handed over an answer that belongs to another request%s%.*s",
-                     conn->config->endpoint, text != NULL ? ": " : "",
-                     text != NULL ? (int)strcspn(text, "\n") : 0, text != NULL ? text : "");
+                     "%s: a pooler handed over an answer that belongs to another request",
+                     conn->config->endpoint);
     if (!atomic_exchange(&conn->shared->stray_reported, true))
         conn->host->log(conn->host->ctx, PG_SHARED_WARNING, err->message);
     return DLOCK_UNKNOWN;

@@ -9,7 +9,9 @@
  * connection proves that the answers are its own, and behind a pooler each one does, except where
  * strategy session has found that a session of the server belongs to this client: a random number
  * is sent before the statement and comes back before the answer. If anything else comes, the
- * outcome is UNKNOWN, and conn->stray and conn->dead are set.
+ * outcome is UNKNOWN, and conn->stray and conn->dead are set. The log says once that a pooler has
+ * handed over another's answer. An error does not say so: it may be this connection's own, and err
+ * has its text without its code.
  */
 #ifndef PG_QUERY_H
 #define PG_QUERY_H

@@ -308,6 +308,7 @@ static enum dlock_status check(struct pg_connection *conn, struct lack *lack,
     return DLOCK_OK;
 }
 
+/* Whether a script without an answer ran does not matter: the next one makes the same. */
 static enum dlock_status create(struct pg_connection *conn, struct dlock_error *err)
 {
     const struct pg_config *config = conn->config;
@@ -325,7 +326,7 @@ static enum dlock_status create(struct pg_connection *conn, struct dlock_error *
         return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a script");
     status = pg_query_script(conn, text, err);
     free(text);
-    return status;
+    return status == DLOCK_UNKNOWN ? (err->status = DLOCK_UNAVAILABLE) : status;
 }
 
 static enum dlock_status are_gone(const struct pg_connection *conn, struct dlock_error *err)

@@ -25,6 +25,7 @@
  * Checks the tables and functions, and makes them where they are missing. Several clients at once
  * do no harm. NO_STORE: they are missing, and create=off. AUTH: the role must not make or read
  * them. CONFIG: they are of another strategy or version, or are not what they have to be.
+ * UNAVAILABLE: also where nothing says whether they were made. Never UNKNOWN.
  *
  * Outdated functions and tables are brought up to date, unless create=off. If that fails, as for a
  * role that does not own them, they are used as they are: shared->outdated. A role that may not

@@ -196,6 +196,34 @@ Test(query, TRY_4_silence_is_UNKNOWN_for_a_write_and_UNAVAILABLE_for_a_read)
     cr_assert_eq(err.status, DLOCK_UNAVAILABLE);
 }
 
+/* Behind a pooler an error in place of the number may be another client's, and mostly is not. Here
+ * the server refuses BEGIN, or the number itself. */
+Test(query, TRY_4_an_error_in_place_of_the_number_is_no_others_answer)
+{
+    for (int round = 0; round < 3; round++) {
+        const bool reads = round == 2;
+        enum dlock_status status = DLOCK_INTERNAL;
+
+        conn.pooled = true;
+        conn.isolate = round == 1;
+        PQclear(PQexec(conn.pq, "BEGIN"));
+        PQclear(PQexec(conn.pq, "SELECT 1/0"));
+        cr_assert_eq(PQtransactionStatus(conn.pq), PQTRANS_INERROR);
+        conn.deadline_ns = dlt_host_in(&s.host, 5000);
+        status = (reads ? pg_query_read : pg_query)(&conn, "SELECT 1", NULL, &result, &err);
+        cr_assert_eq(status, reads ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN, "%d: %s", round,
+                     dlock_status_name((int)status));
+        cr_assert(strstr(err.message, ": current transaction is aborted") != NULL &&
+                      strstr(err.message, "(25P02)") != NULL,
+                  "%d: %s", round, err.message);
+        cr_assert_eq(err.code, 0, "another client's, perhaps");
+        cr_assert(conn.dead);
+        cr_assert_str_eq(s.host.logged, "");
+        pg_connect_close(&conn);
+        cr_assert_eq(pg_open(&conn, dlt_host_in(&s.host, 5000), &err), DLOCK_OK, "%s", err.message);
+    }
+}
+
 static void *interrupt_soon(void *arg)
 {
     const uint64_t one = 1;

@@ -99,25 +99,29 @@ Test(schema, OPN_4_many_clients_make_it_at_the_same_time)
     end();
 }
 
-static void *gate_keep(void *arg)
+/* Where clients wait for each other before they make the tables. */
+#define GATE "hashtext('\"public\".\"%s_\"')"
+
+static void *gate_keep(void *test)
 {
-    (void)arg;
-    (void)dlt_postgres_ask(
-        &server,
-        "BEGIN; SELECT pg_advisory_xact_lock(1684827243, hashtext('\"public\".\"race_\"'));"
-        " SELECT pg_sleep(1.5); COMMIT");
+    (void)dlt_postgres_ask(&server,
+                           "BEGIN; SELECT pg_advisory_xact_lock(1684827243, " GATE ");"
+                           " SELECT pg_sleep(1.5); COMMIT",
+                           (const char *)test);
     return NULL;
 }
 
 /* So many have come to the gate. */
-static void gate_await(const char *count)
+static void gate_await(const char *test, const char *count)
 {
     const char *got = "";
 
     for (int i = 0; i < 1000 && strcmp(got, count) != 0; i++) {
         dlt_sleep_ms(2);
-        got = dlt_postgres_ask(&server, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' "
-                                        "AND classid = 1684827243");
+        got = dlt_postgres_ask(&server,
+                               "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+                               " AND classid = 1684827243 AND objid = " GATE "::oid",
+                               test);
     }
     cr_assert_str_eq(got, count);
 }
@@ -126,19 +130,20 @@ static void gate_await(const char *count)
 Test(schema, OPN_4_two_roles_make_it_at_the_same_time)
 {
     static struct dlt_session sessions[2];
+    char test[] = "race";
     pthread_t gate, threads[2];
     void *message = NULL;
 
-    begin("race");
+    begin(test);
     ask("ALTER DEFAULT PRIVILEGES FOR ROLE u GRANT ALL ON TABLES TO least", "");
-    cr_assert_eq(pthread_create(&gate, NULL, gate_keep, NULL), 0);
-    gate_await("1");
+    cr_assert_eq(pthread_create(&gate, NULL, gate_keep, test), 0);
+    gate_await(test, "1");
     for (int i = 0; i < 2; i++) {
-        client_init(&sessions[i], "race");
+        client_init(&sessions[i], test);
         if (i == 1)
             sessions[i].target.user = sessions[i].target.password = "least";
         cr_assert_eq(pthread_create(&threads[i], NULL, client_run, &sessions[i]), 0);
-        gate_await(i == 0 ? "2" : "3");
+        gate_await(test, i == 0 ? "2" : "3");
     }
     (void)pthread_join(gate, NULL);
     for (int i = 0; i < 2; i++) {
@@ -147,6 +152,34 @@ Test(schema, OPN_4_two_roles_make_it_at_the_same_time)
         dlt_session_close(&sessions[i]);
     }
     ask("ALTER DEFAULT PRIVILEGES FOR ROLE u REVOKE ALL ON TABLES FROM least", "");
+    end();
+}
+
+/* It was UNKNOWN, which no opening may be: nothing is lost, and the next opening makes the same. */
+Test(schema, C9_the_server_ends_the_session_that_makes_it)
+{
+    char test[] = "ended";
+    pthread_t gate, client;
+    void *message = NULL;
+
+    begin(test);
+    cr_assert_eq(pthread_create(&gate, NULL, gate_keep, test), 0);
+    gate_await(test, "1");
+    cr_assert_eq(pthread_create(&client, NULL, client_run, &s), 0);
+    gate_await(test, "2");
+    cr_assert_str_eq(dlt_postgres_ask(&server,
+                                      "SELECT pg_terminate_backend(pid) FROM pg_locks"
+                                      " WHERE classid = 1684827243 AND objid = " GATE "::oid"
+                                      " AND NOT granted",
+                                      test),
+                     "t");
+    (void)pthread_join(client, &message);
+    (void)pthread_join(gate, NULL);
+    cr_assert_not_null(message, "the tables were made");
+    cr_assert_eq(s.err.status, DLOCK_UNAVAILABLE, "%s: %s", dlock_status_name((int)s.err.status),
+                 s.err.message);
+    cr_assert_not_null(strstr(s.err.message, "57P01"), "%s", s.err.message);
+    opened();
     end();
 }
 

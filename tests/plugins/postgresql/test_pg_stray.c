@@ -39,6 +39,29 @@ static void pooled(const char *mode, const char *settings)
     (void)snprintf(where, sizeof where, "127.0.0.1:%u", bouncer.port);
 }
 
+/* "1.18.0" of "PgBouncer 1.18.0"; "": it does not say. */
+static void pooler_version(char version[32])
+{
+    FILE *said = popen("pgbouncer --version", "r");
+
+    version[0] = '\0';
+    cr_assert_not_null(said);
+    if (fscanf(said, "%*s %31s", version) != 1)
+        version[0] = '\0';
+    (void)pclose(said);
+}
+
+/* Only pgbouncer 1.18 is known to mix the answers up. */
+static void must_have_strayed(bool strays)
+{
+    char version[32];
+
+    pooler_version(version);
+    if (!strays && strncmp(version, "1.18.", 5) != 0)
+        cr_skip_test("pgbouncer %s mixes no answers up, as 1.18 does", version);
+    cr_assert(strays, "in no round the answers were mixed up");
+}
+
 /* Another client, with the settings of one of dlock: pgbouncer has no reason to change them. */
 static PGconn *other_open(void)
 {
@@ -124,7 +147,7 @@ Test(pg_stray, OPN_1_the_answer_to_a_reset_query_comes_first)
         strays = atomic_load(&((struct pg_session *)one.self)->shared->stray_reported);
         dlt_session_close(&one);
     }
-    cr_assert(strays, "in no round the answers were mixed up");
+    must_have_strayed(strays);
 }
 
 /* Sends a statement that takes half a second behind one that takes none, and ends between the two
@@ -149,26 +172,43 @@ static void other_leaves(const char *statement)
     PQfinish(pq);
 }
 
+/* A grant for nobody, half a second later. */
+static const char like_a_grant[] =
+    "SELECT 1::bigint AS result, 99::bigint, 0::bigint, 0::bigint, 0::bigint, NULL::text AS wake"
+    " FROM pg_sleep(0.5)";
+
+/* Whether the try for a held name met the answer that another client left behind. */
+static bool try_behind_another(void)
+{
+    enum dlock_status status = DLOCK_OK;
+    bool strays = false;
+
+    target_set(&two, where);
+    cr_assert_eq(dlt_session_open(&two), DLOCK_OK, "%s", two.err.message);
+    dlt_request(&two, &b, "job", 'b', 60000);
+    other_leaves(like_a_grant);
+    status = dlt_try(&two, &b);
+    cr_assert_neq(status, DLOCK_OK, "a second holder");
+    cr_assert(status == DLOCK_UNKNOWN || status == DLOCK_BUSY, "%s: %s",
+              dlock_status_name((int)status), two.err.message);
+    strays = status == DLOCK_UNKNOWN && strstr(two.err.message, "another request") != NULL;
+    dlt_session_close(&two);
+    return strays;
+}
+
 /* What a client left behind looks like a grant. It was taken for one: the name had two holders. */
 Test(pg_stray, C1_another_clients_answer_grants_nothing)
 {
-    enum dlock_status status = DLOCK_OK;
+    bool strays = false;
 
     pooled("transaction", one_session);
     target_set(&one, server.address);
-    target_set(&two, where);
     cr_assert_eq(dlt_session_open(&one), DLOCK_OK, "%s", one.err.message);
-    cr_assert_eq(dlt_session_open(&two), DLOCK_OK, "%s", two.err.message);
     dlt_request(&one, &a, "job", 'a', 60000);
-    dlt_request(&two, &b, "job", 'b', 60000);
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
-    other_leaves("SELECT 1::bigint AS result, 99::bigint, 0::bigint, 0::bigint, 0::bigint,"
-                 " NULL::text AS wake FROM pg_sleep(0.5)");
-    status = dlt_try(&two, &b);
-    cr_assert_neq(status, DLOCK_OK, "a second holder");
-    cr_assert(status == DLOCK_UNKNOWN || status == DLOCK_BUSY, "%s",
-              dlock_status_name((int)status));
-    dlt_session_close(&two);
+    for (int i = 0; i < ROUNDS && !strays; i++)
+        strays = try_behind_another();
+    must_have_strayed(strays);
     target_set(&two, where);
     cr_assert_eq(dlt_session_open(&two), DLOCK_OK, "%s", two.err.message);
     cr_assert_eq(dlt_try(&two, &b), DLOCK_BUSY, "%s", two.err.message);
@@ -250,6 +290,9 @@ Test(pg_stray, C9_a_pool_that_is_full_and_loses_sessions_is_UNAVAILABLE)
     unsigned all = 0;
 
     pooled("session", "default_pool_size = 2\nmax_client_conn = 12\nquery_wait_timeout = 1\n");
+    target_set(&one, where);
+    cr_assert_eq(dlt_session_open(&one), DLOCK_OK, "%s", one.err.message); /* makes the tables */
+    dlt_session_close(&one);
     for (size_t i = 0; i < CROWD; i++) {
         target_set(&crowd[i], where);
         dlt_request(&crowd[i], &wants[i], "crowd", (unsigned char)(i + 1), 5000);
