@@ -16,7 +16,7 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
     call->script = call->plain = call->with_guard = NULL;
     call->number = 0;
     call->grants = call->keeps = call->adopts = call->releases = false;
-    call->foreign = call->asking = call->of_name = call->refused = false;
+    call->foreign = call->asking = call->of_name = call->refused = call->lasting = false;
     call->guard_left_ms = call->ttl_ms = 0;
     call->slot = REDIS_NO_SLOT;
     call->seen[0] = '\0';
@@ -221,6 +221,8 @@ static enum dlock_status young(const struct resp_config *config, struct redis_ca
 static enum dlock_status call_error(const struct resp_config *config, struct redis_call *call,
                                     const redisReply *reply, struct dlock_error *err)
 {
+    enum dlock_status status = DLOCK_INTERNAL;
+
     call->foreign = resp_error_is(reply, "WRONGTYPE");
     call->of_name = resp_error_is(reply, "FAILOVER YOUNG ");
     call->refused = true;
@@ -231,7 +233,10 @@ static enum dlock_status call_error(const struct resp_config *config, struct red
     if (call->foreign)
         return resp_error_wrong_type(config, call->command.words[call->shown],
                                      call->command.lens[call->shown], err);
-    return resp_error_take(config, reply, err);
+    status = resp_error_take(config, reply, err);
+    call->lasting = status == DLOCK_UNKNOWN || resp_error_is(reply, "NOPERM") ||
+                    resp_error_is(reply, "CROSSSLOT");
+    return status;
 }
 
 /* The number is the last word of the command. */
@@ -261,7 +266,7 @@ enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *cal
     enum dlock_status status = DLOCK_INTERNAL;
 
     call->redirect.kind = REDIS_REDIRECT_NONE;
-    call->of_name = call->refused = false;
+    call->of_name = call->refused = call->lasting = false;
     if (call->script != NULL)
         redis_call_number(pool, call);
     status = send_once(pool, call, deadline_ns, out, err);

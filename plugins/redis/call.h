@@ -49,6 +49,7 @@ struct redis_call {
     bool foreign;                   /* set by redis_call_run: a key has another type */
     bool of_name;                   /* set by redis_call_run: refused, as others need not be */
     bool refused;                   /* set by redis_call_run: the answer is an error */
+    bool lasting;                   /* and it may come each time: it is for a right or the form */
     int slot;                       /* of its name in a cluster, set by the caller; else NO_SLOT */
     bool asking;                    /* for a slot that this server is about to get */
     struct redis_redirect redirect; /* set by redis_call_run: where else the call belongs */

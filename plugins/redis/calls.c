@@ -200,7 +200,7 @@ void redis_calls_run(struct redis_pool *pool, struct redis_call *const *calls,
 {
     for (size_t i = 0; i < n; i++) {
         calls[i]->redirect.kind = REDIS_REDIRECT_NONE;
-        calls[i]->of_name = calls[i]->refused = false;
+        calls[i]->of_name = calls[i]->refused = calls[i]->lasting = false;
         redis_call_number(pool, calls[i]);
         ends[i].reply = NULL;
         ends[i].pending = true;

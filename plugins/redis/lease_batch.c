@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease_batch.h"
 #include "calls.h"
+#include "config.h"
 #include "many.h"
 #include "release.h"
 #include "resp/error.h"
@@ -11,8 +12,10 @@
 
 #define MANY_CALLS (REDIS_CALLS_MOST / REDIS_MANY_MOST)
 
-#define ALONE_IF_SLOW    1   /* batches that do without a script for many names */
-#define ALONE_IF_REFUSED 100 /* a proxy may refuse keys of several names each time */
+/* Batches that do without a script for many names. */
+#define ALONE_IF_SLOW    1
+#define ALONE_IF_REFUSED 1
+#define ALONE_IF_LASTING 100 /* a proxy may refuse keys of several names each time */
 
 /* What is to be sent for an element. */
 enum way { ENDED, MANY, ALONE };
@@ -20,7 +23,8 @@ enum way { ENDED, MANY, ALONE };
 struct element {
     struct dlock_batch_op *op;
     enum way way;
-    bool is_simple; /* a script for many names may do it */
+    bool is_simple;   /* a script for many names may do it */
+    bool is_in_doubt; /* and may have done it: its answer does not say */
     union {
         struct redis_take take;
         struct redis_release release;
@@ -49,6 +53,8 @@ struct batch {
     atomic_int *alone;
     size_t n, many_n;
     size_t simple, quick; /* elements that are; and of these, that needed no other script */
+    int64_t deadline_ns;  /* the last one */
+    bool is_slow;         /* a second round would have no time, or had none */
     struct redis_many many[MANY_CALLS];
     struct element elements[];
 };
@@ -183,6 +189,7 @@ static void prepare(struct batch *batch, struct dlock_batch_op *const *ops)
         struct element *element = &batch->elements[i];
 
         element->op = ops[i];
+        element->is_in_doubt = false;
         element->is_simple = batch->kind->is_simple(ops[i]->req);
         element->way = many && element->is_simple ? MANY : ALONE;
         batch->simple += element->is_simple;
@@ -232,6 +239,27 @@ static void many_begin_all(struct batch *batch, struct round *round)
     }
 }
 
+static bool is_definite(const struct element *element, bool has_answer)
+{
+    enum dlock_status status = element->op->status;
+
+    return status == DLOCK_PROTOCOL || (has_answer && status != DLOCK_LOST);
+}
+
+/* What was not done by the script of one name may have been by the script for many. has_answer: of
+ * the former. */
+static void doubt(const struct element *element, bool has_answer)
+{
+    struct dlock_error *err = element->op->err;
+    char text[sizeof err->message];
+
+    if (!element->is_in_doubt || is_definite(element, has_answer))
+        return;
+    (void)snprintf(text, sizeof text, "%s", err->message);
+    element->op->status = dlock_fail(err, REDIS_ORIGIN, DLOCK_UNKNOWN, err->code,
+                                     "%.180s; an earlier request may have been executed", text);
+}
+
 static void alone_begin_all(struct batch *batch, struct round *round)
 {
     for (size_t i = 0; i < batch->n; i++) {
@@ -242,8 +270,10 @@ static void alone_begin_all(struct batch *batch, struct round *round)
             continue;
         element->way = ENDED;
         call = batch->kind->begin(batch->session, element);
-        if (call == NULL)
+        if (call == NULL) {
+            doubt(element, false);
             continue;
+        }
         round->calls[round->n] = call;
         round->keys[round->n] = batch->kind->keys(element);
         round->ends[round->n].err = element->op->err;
@@ -259,6 +289,12 @@ static void many_failed(struct element *element, enum dlock_status status,
     element->way = ENDED;
 }
 
+static void alone_next(struct batch *batch, int batches)
+{
+    if (atomic_load(batch->alone) < batches)
+        atomic_store(batch->alone, batches);
+}
+
 /* Elements without an answer go on alone. */
 static void many_end(struct batch *batch, const struct redis_many *many,
                      const struct redis_call_end *end)
@@ -271,6 +307,7 @@ static void many_end(struct batch *batch, const struct redis_many *many,
         int64_t answer = at != NULL ? redis_many_next(&at) : 0;
 
         element->way = answer > 0 ? ENDED : ALONE;
+        element->is_in_doubt = redis_many_is_in_doubt(many, end->status);
         if (answer > 0)
             batch->kind->done(batch->session, element, answer);
         else if (is_over)
@@ -278,7 +315,7 @@ static void many_end(struct batch *batch, const struct redis_many *many,
         batch->quick += answer > 0;
     }
     if (many->call.refused)
-        atomic_store(batch->alone, ALONE_IF_REFUSED);
+        alone_next(batch, many->call.lasting ? ALONE_IF_LASTING : ALONE_IF_REFUSED);
     if (end->status == DLOCK_OK)
         freeReplyObject(end->reply);
 }
@@ -286,26 +323,51 @@ static void many_end(struct batch *batch, const struct redis_many *many,
 static void alone_end(struct batch *batch, struct element *element,
                       const struct redis_call_end *end)
 {
-    bool is_short = end->status == DLOCK_OK && end->reply->type != REDIS_REPLY_ARRAY;
+    bool has_answer = end->status == DLOCK_OK;
 
-    batch->quick += element->is_simple && is_short;
+    batch->quick += element->is_simple && has_answer && end->reply->type != REDIS_REPLY_ARRAY;
     batch->kind->end(batch->session, element, end);
+    doubt(element, has_answer);
+}
+
+static int64_t now(const struct batch *batch)
+{
+    return batch->session->host->now_ns(batch->session->host->ctx);
+}
+
+static void deadline_set(struct batch *batch)
+{
+    batch->deadline_ns = 0;
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->elements[i].op->req->deadline_ns > batch->deadline_ns)
+            batch->deadline_ns = batch->elements[i].op->req->deadline_ns;
+}
+
+static bool is_cut(const struct round *round)
+{
+    for (size_t i = 0; i < round->n; i++)
+        if (!round->calls[i]->refused &&
+            (round->ends[i].status == DLOCK_UNKNOWN || round->ends[i].status == DLOCK_UNAVAILABLE))
+            return true;
+    return false;
 }
 
 /* Sends what is to be sent. False: nothing is. */
-static bool round_run(struct batch *batch)
+static bool round_run(struct batch *batch, bool is_first)
 {
     struct round round = {.n = 0};
-    int64_t deadline_ns = 0; /* the last one */
+    int64_t begin_ns = now(batch);
 
     many_begin_all(batch, &round);
     alone_begin_all(batch, &round);
     if (round.n == 0)
         return false;
-    for (size_t i = 0; i < batch->n; i++)
-        if (batch->elements[i].op->req->deadline_ns > deadline_ns)
-            deadline_ns = batch->elements[i].op->req->deadline_ns;
-    redis_route_run_all(batch->session, round.keys, round.calls, round.ends, round.n, deadline_ns);
+    redis_route_run_all(batch->session, round.keys, round.calls, round.ends, round.n,
+                        batch->deadline_ns);
+    if (is_first)
+        batch->is_slow = 3 * (now(batch) - begin_ns) > batch->deadline_ns - begin_ns;
+    else
+        batch->is_slow = batch->is_slow || is_cut(&round);
     for (size_t i = 0; i < batch->many_n; i++)
         many_end(batch, &batch->many[i], &round.ends[i]);
     for (size_t i = batch->many_n; i < round.n; i++)
@@ -313,19 +375,21 @@ static bool round_run(struct batch *batch)
     return true;
 }
 
-/* Names that others have or wait for cost an exchange more. */
+/* Names that others have or wait for cost an exchange more, within the same deadline. */
 static void judge(struct batch *batch)
 {
-    if (2 * batch->quick < batch->simple && atomic_load(batch->alone) <= 0)
-        atomic_store(batch->alone, ALONE_IF_SLOW);
+    if (batch->is_slow || 2 * batch->quick < batch->simple)
+        alone_next(batch, ALONE_IF_SLOW);
 }
 
 static void batch_run(struct batch *batch, struct dlock_batch_op *const *ops, size_t n)
 {
     batch->n = n;
     batch->simple = batch->quick = 0;
+    batch->is_slow = false;
     prepare(batch, ops);
-    while (round_run(batch))
+    deadline_set(batch);
+    for (bool is_first = true; round_run(batch, is_first); is_first = false)
         ;
     judge(batch);
 }

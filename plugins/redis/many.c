@@ -50,3 +50,8 @@ bool redis_many_is_over(const struct redis_many *many, enum dlock_status status)
 {
     return !many->call.refused && status != DLOCK_BUSY && status != DLOCK_CONFIG;
 }
+
+bool redis_many_is_in_doubt(const struct redis_many *many, enum dlock_status status)
+{
+    return many->call.refused && status == DLOCK_UNKNOWN;
+}

@@ -38,7 +38,11 @@ int64_t redis_many_next(const char **at);
 
 /* The call ended without an answer for any name, and so did each name: as if it had been sent
  * alone. False: the server, or the check before the request was sent, refused the script, which may
- * be for one of the names. Nothing was done, and each name is to be asked for alone. */
+ * be for one of the names: each name is to be asked for alone. Nothing was done, unless the call is
+ * in doubt. */
 bool redis_many_is_over(const struct redis_many *many, enum dlock_status status);
+
+/* The answer was an error that does not say whether the script did anything. */
+bool redis_many_is_in_doubt(const struct redis_many *many, enum dlock_status status);
 
 #endif

@@ -6,6 +6,7 @@
 #include "redis_kit.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MANY = 8, MOST = 150 }; /* MOST: more than leave in one write */
@@ -54,6 +55,19 @@ static inline void each_is(size_t from, size_t to, enum dlock_status status)
     for (size_t i = from; i < to; i++)
         cr_assert_eq(elements[i].status, status, "%zu: %s: %s", i,
                      dlock_status_name((int)elements[i].status), errors[i].message);
+}
+
+/* Scripts that the server has run since the last reset. */
+static inline long scripts_run(struct dlt_redis *server)
+{
+    const char *at = strstr(dlt_redis_ask(server, "INFO commandstats"), "cmdstat_evalsha:calls=");
+
+    return at == NULL ? 0 : strtol(at + strlen("cmdstat_evalsha:calls="), NULL, 10);
+}
+
+static inline void scripts_reset(struct dlt_redis *server)
+{
+    cr_assert_str_eq(dlt_redis_ask(server, "CONFIG RESETSTAT"), "OK");
 }
 
 #endif

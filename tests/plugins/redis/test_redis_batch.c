@@ -135,6 +135,31 @@ static void try_under(const char *order, size_t n, int64_t timeout_ms, int64_t l
     cr_assert_fail("never sent");
 }
 
+/* There is no time for a second exchange: the next batch asks for each name alone, and if it was
+ * quick, the one after it does not.
+ */
+Test(batch, BAT_1_a_slow_server_is_asked_once)
+{
+    static const long scripts[] = {MANY, 1};
+
+    warm_up();
+    cr_assert_eq(dlt_try(&s, &requests[0]), DLOCK_OK); /* this script is known, too */
+    cr_assert_eq(dlt_unlock(&s, &requests[0]), DLOCK_OK);
+    tell("delay both 300"); /* and as much again if the connection is checked first */
+    batch_make(MANY, 1500);
+    try_all(MANY);
+    tell("pass");
+    unlock_all(MANY);
+    for (size_t k = 0; k < sizeof scripts / sizeof scripts[0]; k++) {
+        scripts_reset(&server);
+        batch_make(MANY, 10000);
+        try_all(MANY);
+        each_is(0, MANY, DLOCK_OK);
+        cr_assert_eq(scripts_run(&server), scripts[k], "%zu: %ld", k, scripts_run(&server));
+        unlock_all(MANY);
+    }
+}
+
 /* All left without waiting for the first answer. Nobody knows what became of them, and a later
  * batch finds its own leases.
  */

@@ -4,9 +4,6 @@
  * what is wrong with one name nothing to the others? (C19, BAT-1)
  */
 #include "batch_kit.h"
-#include "hello_kit.h"
-
-#include <stdlib.h>
 
 static struct dlt_redis server;
 static struct dlt_session other; /* of another client */
@@ -27,19 +24,6 @@ static void tear_down(void)
 
 TestSuite(many, .init = set_up, .fini = tear_down, .timeout = 60);
 
-/* Scripts that the server has run since the last reset. */
-static long scripts_run(void)
-{
-    const char *at = strstr(dlt_redis_ask(&server, "INFO commandstats"), "cmdstat_evalsha:calls=");
-
-    return at == NULL ? 0 : strtol(at + strlen("cmdstat_evalsha:calls="), NULL, 10);
-}
-
-static void scripts_reset(void)
-{
-    cr_assert_str_eq(dlt_redis_ask(&server, "CONFIG RESETSTAT"), "OK");
-}
-
 /* The server knows the scripts, and nothing else. */
 static void warm_up(void)
 {
@@ -50,7 +34,7 @@ static void warm_up(void)
     cr_assert_eq(dlt_try(&s, &requests[0]), DLOCK_OK);
     cr_assert_eq(dlt_unlock(&s, &requests[0]), DLOCK_OK);
     cr_assert_str_eq(dlt_redis_ask(&server, "FLUSHALL"), "OK");
-    scripts_reset();
+    scripts_reset(&server);
 }
 
 /* ---- each name as if alone ---- */
@@ -203,9 +187,9 @@ Test(many, BAT_1_each_name_is_tried_as_if_alone)
         others_come(single_names[i], i, &holders[1][i], &waiters[1][i]);
         requests[i].req.flags = singles[i].req.flags = DLOCK_REQ_ENQUEUE;
     }
-    scripts_reset();
+    scripts_reset(&server);
     try_all(CASES);
-    cr_assert_eq(scripts_run(), 1 + 8, "one for all, and one for each that is not free");
+    cr_assert_eq(scripts_run(&server), 1 + 8, "one for all, and one for each that is not free");
     for (size_t i = 0; i < CASES; i++) {
         is_as_alone(i, dlt_try(&s, &singles[i]));
         cr_assert_eq(elements[i].status, expected[i], "%zu: %s", i, errors[i].message);
@@ -219,6 +203,53 @@ Test(many, BAT_1_each_name_is_tried_as_if_alone)
         other.ops->forget(other.self, &waiters[0][i].req);
         other.ops->forget(other.self, &waiters[1][i].req);
     }
+}
+
+/* What a holder of the batch says of itself, byte by byte [DAT-1]. */
+struct said {
+    size_t count;
+    bool is_label, is_data;
+};
+
+static const char said_label[] = "a host: 1 %s";
+static const unsigned char said_data[] = {'x', ' ', '\0', '\n', 0xff, '\0', '7', ' '};
+
+static bool said_take(void *arg, const struct dlock_holder *holder)
+{
+    struct said *said = arg;
+
+    said->count++;
+    said->is_label = strcmp(holder->label, said_label) == 0;
+    said->is_data = holder->data_len == sizeof said_data &&
+                    memcmp(holder->data, said_data, sizeof said_data) == 0;
+    return true;
+}
+
+Test(many, DAT_1_a_label_with_spaces_and_data_of_any_bytes)
+{
+    warm_up();
+    batch_make(MANY, 10000);
+    for (size_t i = 0; i < MANY; i += 2) { /* the words of the others stay where they belong */
+        requests[i].req.label = said_label;
+        requests[i].req.data = said_data;
+        requests[i].req.data_len = sizeof said_data;
+    }
+    try_all(MANY);
+    each_is(0, MANY, DLOCK_OK);
+    cr_assert_eq(scripts_run(&server), 1);
+    for (size_t i = 0; i < MANY; i++) {
+        struct said said = {.count = 0};
+
+        cr_assert_eq(s.ops->inspect(s.self, requests[i].req.name, requests[i].req.name_len,
+                                    dlt_due(&s, &requests[i], 10000)->deadline_ns, said_take, &said,
+                                    &s.err),
+                     DLOCK_OK);
+        cr_assert_eq(said.count, 1);
+        cr_assert_eq(said.is_label, i % 2 == 0, "%zu", i);
+        cr_assert_eq(said.is_data, i % 2 == 0, "%zu", i);
+    }
+    unlock_all(MANY);
+    each_is(0, MANY, DLOCK_OK);
 }
 
 /* Another client waits for the name that s holds. */
@@ -252,9 +283,10 @@ Test(many, BAT_1_each_name_is_released_as_if_alone)
     warm_up();
     cases_make();
     unlocks_make();
-    scripts_reset();
+    scripts_reset(&server);
     unlock_all(CASES);
-    cr_assert_eq(scripts_run(), 1 + 6, "one for all, and one for each that is more than free then");
+    cr_assert_eq(scripts_run(&server), 1 + 6,
+                 "one for all, and one for each that is more than free then");
     for (size_t i = 0; i < CASES; i++) {
         is_as_alone(i, dlt_unlock(&s, &singles[i]));
         cr_assert_eq(elements[i].status, i == HELD || i == LOCK_FOREIGN ? DLOCK_LOST : DLOCK_OK,
@@ -292,13 +324,14 @@ Test(many, BAT_1_a_right_that_is_missing_for_one_name)
     warm_up();
     (void)dlt_redis_ask(&server, "ACL SETUSER " DLT_REDIS_LEAST " resetkeys ~dl:{b[^3]}*");
     for (int i = 0; i < 2; i++) {
-        scripts_reset();
+        scripts_reset(&server);
         batch_make(MANY, 10000);
         try_all(MANY);
         each_is(0, 3, DLOCK_OK);
         each_is(3, 4, DLOCK_AUTH);
         each_is(4, MANY, DLOCK_OK);
-        cr_assert_eq(scripts_run(), MANY - 1, "%ld: refused ones do not count", scripts_run());
+        cr_assert_eq(scripts_run(&server), MANY - 1, "%ld: refused ones do not count",
+                     scripts_run(&server));
         (void)dlt_redis_ask(&server, "CONFIG RESETSTAT");
         unlock_all(MANY);
         each_is(0, 3, DLOCK_OK);
@@ -343,10 +376,10 @@ Test(many, BAT_1_a_script_has_32_names_at_most)
     warm_up();
     batch_make(64, 10000);
     try_all(64);
-    cr_assert_eq(scripts_run(), 2);
+    cr_assert_eq(scripts_run(&server), 2);
     unlock_all(64);
     each_is(0, 64, DLOCK_OK);
-    cr_assert_eq(scripts_run(), 4);
+    cr_assert_eq(scripts_run(&server), 4);
 }
 
 /* Names that others have cost two exchanges the first time, and one as long as they have them. */
@@ -360,68 +393,20 @@ Test(many, BAT_1_names_that_others_have_are_asked_for_alone)
         cr_assert_eq(dlt_try(&other, &holders[0][i]), DLOCK_OK);
     }
     for (size_t k = 0; k < sizeof scripts / sizeof scripts[0]; k++) {
-        scripts_reset();
+        scripts_reset(&server);
         batch_make(MANY, 10000);
         try_all(MANY);
         each_is(0, MANY, DLOCK_BUSY);
-        cr_assert_eq(scripts_run(), scripts[k], "%zu: %ld", k, scripts_run());
+        cr_assert_eq(scripts_run(&server), scripts[k], "%zu: %ld", k, scripts_run(&server));
     }
     for (size_t i = 0; i < MANY; i++)
         cr_assert_eq(dlt_unlock(&other, &holders[0][i]), DLOCK_OK);
     for (int k = 0; k < 2; k++) {
-        scripts_reset();
+        scripts_reset(&server);
         batch_make(MANY, 10000);
         try_all(MANY);
         each_is(0, MANY, DLOCK_OK);
-        cr_assert_eq(scripts_run(), k == 0 ? MANY : 1, "%d: %ld", k, scripts_run());
+        cr_assert_eq(scripts_run(&server), k == 0 ? MANY : 1, "%d: %ld", k, scripts_run(&server));
         unlock_all(MANY);
-    }
-}
-
-/* ---- what is no answer ---- */
-
-static struct dlt_scripted scripted;
-
-static void play(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void play(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    hello_play(&scripted, format, args);
-    va_end(args);
-    dlt_session_init(&s, "redis", scripted.address);
-    dlt_session_trusted(&s);
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-}
-
-/* The answer to a batch of two names: a fence or '-' for each, and the number. */
-static void two_are(bool unlocks, const char *answer, enum dlock_status status)
-{
-    play("conn\n" HELLO "any\nsend \"$%zu\\r\\n%s\\r\\n\"\nend\n", strlen(answer), answer);
-    batch_make(2, 1000);
-    if (unlocks)
-        unlock_all(2);
-    else
-        try_all(2);
-    each_is(0, 2, status);
-    cr_assert(status != DLOCK_OK || unlocks ||
-                  (elements[0].grant.fence == 5 && elements[1].grant.fence == 6),
-              "%s", answer);
-    dlt_session_close(&s);
-    (void)dlt_scripted_finish(&scripted, 0);
-}
-
-Test(answers, C9_nonsense_for_many_names_is_neither_yes_nor_no, .timeout = 60)
-{
-    static const char *const nonsense[] = {
-        "5 1",    "5 6 7 1", "- 1",  "0 6 1", "5  6 1", " 5 6 1",
-        "5 -6 1", "5 x 1",   "-- 1", "5 6-1", "5 6 2",  "5 99999999999999999999 1",
-    };
-
-    for (int unlocks = 0; unlocks < 2; unlocks++) {
-        two_are(unlocks, "5 6 1", DLOCK_OK);
-        for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++)
-            two_are(unlocks, nonsense[i], DLOCK_PROTOCOL);
     }
 }

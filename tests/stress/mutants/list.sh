@@ -377,3 +377,7 @@ mutant 58 "a batch releases names that others hold" "dlock_plugin_redis test_red
 mutant 59 "a batch takes a name that somebody waits for" "dlock_plugin_redis test_redis_many" \
     "test_redis_many --filter 'many/BAT_1_each_name_is_tried*'" \
     plugins/redis/acquire_many.lua "lock .. ':q'" "lock .. ':x'"
+
+mutant 60 "an error that says nothing is taken for no" "dlock_plugin_redis test_redis_many_answers" \
+    "test_redis_many_answers --filter 'answers/TRY_4_an_error_that_does_not*'" \
+    plugins/redis/many.c "many->call.refused && status == DLOCK_UNKNOWN" "many->call.refused && status == DLOCK_OK"
