@@ -12,8 +12,6 @@
 #include <libpq-fe.h>
 #include <signal.h>
 
-#define ROUNDS 10
-
 static struct dlt_pgbouncer bouncer;
 static const char one_session[] = "default_pool_size = 1\n"; /* of the server, for all clients */
 static char where[32];                                       /* the address of the pooler */
@@ -51,13 +49,27 @@ static void pooler_version(char version[32])
     (void)pclose(said);
 }
 
-/* Only pgbouncer 1.18 is known to mix the answers up. */
+/* Of other versions it is not known. */
+static bool is_known_to_mix_up(const char *version)
+{
+    return strncmp(version, "1.18.", 5) == 0;
+}
+
+/* Every third round or so is one, of a message that comes at a bad time. */
+static int rounds(void)
+{
+    char version[32];
+
+    pooler_version(version);
+    return is_known_to_mix_up(version) ? 60 : 5;
+}
+
 static void must_have_strayed(bool strays)
 {
     char version[32];
 
     pooler_version(version);
-    if (!strays && strncmp(version, "1.18.", 5) != 0)
+    if (!strays && !is_known_to_mix_up(version))
         cr_skip_test("pgbouncer %s mixes no answers up, as 1.18 does", version);
     cr_assert(strays, "in no round the answers were mixed up");
 }
@@ -138,10 +150,11 @@ static enum dlock_status open_after_a_message(void)
 /* The open was PROTOCOL: the answer that came was DISCARD ALL's. */
 Test(pg_stray, OPN_1_the_answer_to_a_reset_query_comes_first)
 {
+    const int most = rounds();
     bool strays = false;
 
     pooled("session", one_session);
-    for (int i = 0; i < ROUNDS && !strays; i++) {
+    for (int i = 0; i < most && !strays; i++) {
         cr_assert_eq(open_after_a_message(), DLOCK_OK, "%s: %s",
                      dlock_status_name((int)one.err.status), one.err.message);
         strays = atomic_load(&((struct pg_session *)one.self)->shared->stray_reported);
@@ -199,6 +212,7 @@ static bool try_behind_another(void)
 /* What a client left behind looks like a grant. It was taken for one: the name had two holders. */
 Test(pg_stray, C1_another_clients_answer_grants_nothing)
 {
+    const int most = rounds();
     bool strays = false;
 
     pooled("transaction", one_session);
@@ -206,7 +220,7 @@ Test(pg_stray, C1_another_clients_answer_grants_nothing)
     cr_assert_eq(dlt_session_open(&one), DLOCK_OK, "%s", one.err.message);
     dlt_request(&one, &a, "job", 'a', 60000);
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
-    for (int i = 0; i < ROUNDS && !strays; i++)
+    for (int i = 0; i < most && !strays; i++)
         strays = try_behind_another();
     must_have_strayed(strays);
     target_set(&two, where);
