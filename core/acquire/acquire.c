@@ -3,6 +3,7 @@
 #include "acquire/acquire_steps.h"
 #include "acquire/lengthen.h"
 #include "acquire/local_waiter.h"
+#include "acquire/try_batch.h"
 #include "hold/held.h"
 #include "hold/operation.h"
 #include "session/dispatch.h"
@@ -80,7 +81,7 @@ static void step_wait_for_handoff(struct dl_acquire *a)
 
 static void step(struct dl_acquire *a)
 {
-    if (dl_acquire_steps_recheck(a) || dl_acquire_steps_shared(a))
+    if (dl_acquire_steps_recheck(a) || dl_try_batch_step(a) || dl_acquire_steps_shared(a))
         return;
     if (a->waits_for_handoff)
         step_wait_for_handoff(a);

@@ -276,28 +276,38 @@ void dl_acquire_steps_tried(struct dl_acquire *a, int64_t sent_ns, enum dlock_st
     tried(a, sent_ns, status, grant);
 }
 
-static void step_try(struct dl_acquire *a)
+void dl_acquire_steps_try(struct dl_acquire *a, struct dl_session *session)
 {
-    struct dl_session *session = NULL;
     struct dlock_grant grant = {0};
     int64_t sent_ns;
-    enum dlock_status status =
-        dl_claim_session(a->lock->client, a->lock->claim, DL_USE_ACQUIRE,
-                         dl_acquire_steps_session_until(a), &session, a->err);
+    enum dlock_status status = request_begin(a);
 
-    if (status == DLOCK_OK) {
-        status = request_begin(a);
-        if (status != DLOCK_OK)
-            dl_claim_session_put(a->lock->client, a->lock->claim, DL_USE_ACQUIRE, session,
-                                 DLOCK_OK);
-    }
     if (status != DLOCK_OK) {
+        dl_claim_session_put(a->lock->client, a->lock->claim, DL_USE_ACQUIRE, session, DLOCK_OK);
         dl_acquire_steps_no_session(a, status);
         return;
     }
     sent_ns = dl_acquire_steps_now(a);
     status = try_call(a, session, sent_ns, &grant);
     tried(a, sent_ns, status, &grant);
+}
+
+bool dl_acquire_steps_session_take(struct dl_acquire *a, struct dl_session **out)
+{
+    enum dlock_status status = dl_claim_session(a->lock->client, a->lock->claim, DL_USE_ACQUIRE,
+                                                dl_acquire_steps_session_until(a), out, a->err);
+
+    if (status != DLOCK_OK)
+        dl_acquire_steps_no_session(a, status);
+    return status == DLOCK_OK;
+}
+
+static void step_try(struct dl_acquire *a)
+{
+    struct dl_session *session = NULL;
+
+    if (dl_acquire_steps_session_take(a, &session))
+        dl_acquire_steps_try(a, session);
 }
 
 /* A client that was opened lazily learns only now what its store can do. */

@@ -77,9 +77,13 @@ void dl_acquire_steps_return_until(struct dl_acquire *a, int64_t until_ns);
 /*
  * TRY and REFRESH in parts, for an exchange that many attempts share (try_batch.h). request: sets
  * the request, which is sent at sent_ns; it comes after a session was taken, by session_until. Any
- * status but OK, also of the session, goes to no_session, and the answer to tried.
+ * status but OK, also of the session, goes to no_session, and the answer to tried. Two of the parts
+ * are for one attempt alone: session_take (false: none, and the attempt has another step), and try,
+ * the exchange in that session, which it gives back.
  */
 int64_t dl_acquire_steps_session_until(const struct dl_acquire *a);
+bool dl_acquire_steps_session_take(struct dl_acquire *a, struct dl_session **out);
+void dl_acquire_steps_try(struct dl_acquire *a, struct dl_session *session);
 enum dlock_status dl_acquire_steps_request(struct dl_acquire *a, int64_t sent_ns);
 void dl_acquire_steps_no_session(struct dl_acquire *a, enum dlock_status status);
 void dl_acquire_steps_tried(struct dl_acquire *a, int64_t sent_ns, enum dlock_status status,

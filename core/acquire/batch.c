@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire/batch.h"
 #include "acquire/try_batch.h"
+#include "hold/unlock.h"
 #include "session/dispatch.h"
 #include "sys/error.h"
 
@@ -96,7 +97,7 @@ static void sieve_locked(struct batch *batch)
 static void collect_locked(struct batch *batch, struct dl_run_node *first)
 {
     struct dl_run_queue *queue = batch->client->run_queue;
-    bool shares = dl_try_batch_is_there(batch->client) && is_sociable_locked(dl_op_of(first));
+    bool shares = dl_unlock_batch_is_there(batch->client) && is_sociable_locked(dl_op_of(first));
     struct dl_run_node *node = NULL;
 
     batch->ops[0] = dl_op_of(first);
@@ -128,15 +129,10 @@ static int64_t answer_until(const struct batch *batch, size_t i, int64_t sent_ns
     return dl_acquire_fsm_answer_until(&batch->ops[i]->acquire.a.attempt, sent_ns);
 }
 
-/* Of each to the first one of the batch: no two differ by more than the spread. */
-static bool is_close(int64_t a_ns, int64_t b_ns)
-{
-    return a_ns - b_ns <= DL_BATCH_SPREAD_NS / 2 && b_ns - a_ns <= DL_BATCH_SPREAD_NS / 2;
-}
-
 static bool is_near_first(const struct batch *batch, size_t i, int64_t sent_ns)
 {
-    return is_close(answer_until(batch, 0, sent_ns), answer_until(batch, i, sent_ns));
+    return dl_unlock_batch_is_close(answer_until(batch, 0, sent_ns),
+                                    answer_until(batch, i, sent_ns));
 }
 
 static void stall_note_locked(struct batch *batch, const struct dl_op *op, uint32_t server)
@@ -270,8 +266,9 @@ static void unlocks_begin_locked(struct batch *batch)
     for (size_t i = batch->n; i > 0; i--) {
         struct dl_op *op = batch->ops[i - 1];
 
-        batch->ended[i - 1] = !is_plain_locked(op->base.lock) ||
-                              !is_close(unlock_ns(batch, 0), unlock_ns(batch, i - 1));
+        batch->ended[i - 1] =
+            !is_plain_locked(op->base.lock) ||
+            !dl_unlock_batch_is_close(unlock_ns(batch, 0), unlock_ns(batch, i - 1));
         if (batch->ended[i - 1])
             dl_run_queue_put_back_locked(batch->client->run_queue, &op->base.run);
     }
@@ -290,7 +287,7 @@ static void unlocks_begin_locked(struct batch *batch)
 static bool is_at(const struct batch *batch, size_t i, enum dl_release_fsm_step step)
 {
     return !batch->ended[i] && dl_unlock_is_release(&batch->unlocks[i]) &&
-           batch->unlocks[i].release.step == step;
+           batch->unlocks[i].release.fsm.step == step;
 }
 
 /* Sends the releases whose deadlines are close to that of the first of them. false: there is none
@@ -298,17 +295,24 @@ static bool is_at(const struct batch *batch, size_t i, enum dl_release_fsm_step 
 static bool releases_send(struct batch *batch)
 {
     struct dl_unlock *unlocks[DL_BATCH_MOST];
+    struct dl_release *releases[DL_BATCH_MOST];
     size_t n = 0;
 
-    for (size_t i = 0; i < batch->n; i++)
-        if (is_at(batch, i, DL_RELEASE_SEND) &&
-            (n == 0 || is_close(unlocks[0]->deadline_ns, batch->unlocks[i].deadline_ns)))
-            unlocks[n++] = &batch->unlocks[i];
+    for (size_t i = 0; i < batch->n; i++) {
+        if (!is_at(batch, i, DL_RELEASE_SEND) ||
+            (n > 0 &&
+             !dl_unlock_batch_is_close(unlocks[0]->deadline_ns, batch->unlocks[i].deadline_ns)))
+            continue;
+        unlocks[n] = &batch->unlocks[i];
+        releases[n++] = &batch->unlocks[i].release;
+    }
     if (n > 0)
-        dl_unlock_batch_send(unlocks, n);
+        dl_unlock_batch_send(releases, n);
     for (size_t i = 0; i < n; i++)
-        if (unlocks[i]->release.step == DL_RELEASE_DONE)
+        if (releases[i]->fsm.step == DL_RELEASE_DONE) {
+            unlocks[i]->status = releases[i]->fsm.result;
             dl_unlock_released(unlocks[i]);
+        }
     return n > 0;
 }
 
@@ -356,9 +360,9 @@ static bool releases_pause(struct batch *batch)
         if (!pauses)
             dl_clock_pause(DL_RELEASE_PAUSE_NS);
         pauses = true;
-        dl_release_fsm_paused(&batch->unlocks[i].release, dl_client_now(batch->client));
-        if (batch->unlocks[i].release.step == DL_RELEASE_DONE) {
-            batch->unlocks[i].status = batch->unlocks[i].release.result;
+        dl_release_fsm_paused(&batch->unlocks[i].release.fsm, dl_client_now(batch->client));
+        if (batch->unlocks[i].release.fsm.step == DL_RELEASE_DONE) {
+            batch->unlocks[i].status = batch->unlocks[i].release.fsm.result;
             dl_unlock_released(&batch->unlocks[i]);
         }
     }

@@ -9,14 +9,6 @@ struct exchange {
     size_t n;
 };
 
-bool dl_try_batch_is_there(struct dlock_client *client)
-{
-    const struct dlock_backend_ops *ops = &client->plugin->ops;
-
-    return ops->trylock_batch != NULL && ops->unlock_batch != NULL &&
-           !dl_client_has(client, DLOCK_CAP_SESSION);
-}
-
 /* Fills the exchange with the attempts that can be sent. */
 static void exchange_fill(struct exchange *exchange, struct dl_acquire *const *attempts, size_t n,
                           int64_t sent_ns)
@@ -85,4 +77,56 @@ void dl_try_batch_send(struct dl_try_batch *batch, struct dl_acquire *const *att
     for (size_t i = 0; i < exchange.n; i++)
         dl_acquire_steps_tried(exchange.attempts[i], batch->sent_ns, exchange.elements[i].status,
                                &exchange.elements[i].grant);
+}
+
+/* The thread in front of the line. */
+struct leader {
+    struct dl_try_batch batch;
+    const struct dl_acquire *attempt;
+};
+
+static bool is_close(const void *request, const void *arg)
+{
+    const struct leader *leader = arg;
+    const struct dl_acquire *attempt = request;
+    int64_t sent_ns = leader->batch.sent_ns;
+
+    return dl_unlock_batch_is_close(
+        dl_acquire_fsm_answer_until(&attempt->attempt, sent_ns),
+        dl_acquire_fsm_answer_until(&leader->attempt->attempt, sent_ns));
+}
+
+static struct dl_wait_fifo_waiter *lead(struct dl_acquire *attempt)
+{
+    struct dlock_client *client = attempt->lock->client;
+    struct leader leader = {.attempt = attempt};
+    struct dl_acquire *attempts[DL_BATCH_MOST] = {attempt};
+    struct dl_wait_fifo_waiter *chain = NULL;
+    size_t n = 1;
+
+    (void)dl_acquire_steps_now(attempt);
+    if (!dl_acquire_steps_session_take(attempt, &leader.batch.session))
+        return NULL;
+    leader.batch.sent_ns = dl_client_now(client);
+    n += dl_combine_take(&client->tries, is_close, &leader, (void **)(attempts + 1),
+                         DL_BATCH_MOST - 1, &chain);
+    if (n == 1)
+        dl_acquire_steps_try(attempt, leader.batch.session);
+    else
+        dl_try_batch_send(&leader.batch, attempts, n);
+    return chain;
+}
+
+bool dl_try_batch_step(struct dl_acquire *attempt)
+{
+    struct dlock_client *client = attempt->lock->client;
+    unsigned lanes = dl_client_lanes(client);
+
+    if (lanes == 0 || attempt->waits_for_handoff ||
+        (attempt->attempt.step != DL_STEP_TRY && attempt->attempt.step != DL_STEP_REFRESH))
+        return false;
+    if (dl_combine_enter(&client->tries, lanes, &client->host.clock, attempt,
+                         dl_acquire_steps_session_until(attempt)))
+        dl_combine_end(&client->tries, lanes, lead(attempt));
+    return true;
 }

@@ -48,7 +48,7 @@ static void connection(void *arg, enum dlock_connection_event event)
 }
 
 /* The mutex is adaptive: it is never held for as long as it takes to go to sleep. */
-static bool sync_init(struct dlock_client *client)
+static bool mutex_init(struct dlock_client *client)
 {
     pthread_mutexattr_t attr;
     bool done;
@@ -58,11 +58,25 @@ static bool sync_init(struct dlock_client *client)
     done = pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP) == 0 &&
            pthread_mutex_init(&client->mutex, &attr) == 0;
     (void)pthread_mutexattr_destroy(&attr);
-    if (done && dl_deadline_cond_init(&client->call_ended) != 0) {
-        (void)pthread_mutex_destroy(&client->mutex);
-        return false;
-    }
     return done;
+}
+
+static bool sync_init(struct dlock_client *client)
+{
+    if (!mutex_init(client))
+        return false;
+    if (dl_deadline_cond_init(&client->call_ended) != 0)
+        goto no_cond;
+    if (dl_combine_init(&client->tries) != 0)
+        goto no_tries;
+    if (dl_combine_init(&client->releases) == 0)
+        return true;
+    dl_combine_fini(&client->tries);
+no_tries:
+    (void)pthread_cond_destroy(&client->call_ended);
+no_cond:
+    (void)pthread_mutex_destroy(&client->mutex);
+    return false;
 }
 
 static enum dlock_status client_alloc(const struct dlock_client_options *options,

@@ -21,6 +21,8 @@ static void memory_free(struct dlock_client *client, bool forked)
 
 void dl_client_free(struct dlock_client *client)
 {
+    dl_combine_fini(&client->releases);
+    dl_combine_fini(&client->tries);
     (void)pthread_cond_destroy(&client->call_ended);
     (void)pthread_mutex_destroy(&client->mutex);
     memory_free(client, false);

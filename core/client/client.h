@@ -21,6 +21,7 @@
 #include "client/name_state.h"
 #include "client/stats.h"
 #include "load/store.h"
+#include "session/combine.h"
 #include "session/session_pool.h"
 #include "sys/fork.h"
 #include "sys/random.h"
@@ -44,6 +45,7 @@ struct dlock_client {
 
     struct dl_host host;
     struct dl_pool pool;
+    struct dl_combine tries, releases; /* exchanges that blocking calls share */
 
     pthread_mutex_t mutex;
     pthread_cond_t call_ended;      /* when a call has ended, for close; on shutdown, for observe */
@@ -71,6 +73,15 @@ static inline bool dl_client_has(const struct dlock_client *client, uint32_t cap
     const struct dlock_session_info *first = dl_session_pool_first(&client->pool);
 
     return first != NULL && (first->caps & cap) != 0;
+}
+
+/* How many exchanges of one kind blocking calls make at one time, and share the next ones; 0: each
+ * call makes its own. */
+static inline unsigned dl_client_lanes(const struct dlock_client *client)
+{
+    const struct dlock_session_info *first = dl_session_pool_first(&client->pool);
+
+    return first == NULL ? 0 : first->lanes;
 }
 
 /* The ttl that is used in place of ttl_ms: rounded up to the store's grid, as far as it is known. A

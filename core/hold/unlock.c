@@ -6,49 +6,35 @@
 #include "hold/renew_schedule.h"
 #include "sys/error.h"
 
-static void release_send(struct dlock *lock, struct dl_release_fsm *release,
-                         struct dlock_error *err)
-{
-    struct dlock_client *client = lock->client;
-    struct dl_claim *claim = lock->claim;
-    struct dl_session *session;
-    enum dlock_status status =
-        dl_claim_session(client, claim, DL_USE_HOLDER, release->deadline_ns, &session, err);
-
-    if (status == DLOCK_OK) {
-        status = dl_claim_unlock(client, claim, DL_USE_HOLDER, session, release->deadline_ns, err);
-        dl_handle_answered(lock, status);
-        dl_release_fsm_answered(release, dl_client_now(client), status);
-    } else {
-        dl_release_fsm_no_session(release, status);
-    }
-}
-
 /* A lease that is gone was kept only by an unlock that may have been executed (C22). */
 static void release_begin(struct dl_unlock *unlock)
 {
     struct dlock *lock = unlock->lock;
     bool keeps = lock->claim->keep_until_ns > dl_client_now(lock->client);
 
-    dl_release_fsm_start(&unlock->release, unlock->deadline_ns, lock->claim->lease_session != NULL,
+    unlock->release.lock = lock;
+    unlock->release.alone = dl_operation_in_progress(lock->operation);
+    unlock->release.err = unlock->err;
+    dl_release_fsm_start(&unlock->release.fsm, unlock->deadline_ns,
+                         lock->claim->lease_session != NULL,
                          unlock->again && (!keeps || lock->may_be_kept));
-    unlock->release.tethered = !keeps && dl_client_has(lock->client, DLOCK_CAP_TETHERED);
+    unlock->release.fsm.tethered = !keeps && dl_client_has(lock->client, DLOCK_CAP_TETHERED);
 }
 
 /* Sends the release by token, and repeats it until the deadline. */
 static enum dlock_status unlock_exchange(struct dl_unlock *unlock)
 {
-    struct dl_release_fsm *release = &unlock->release;
+    struct dl_release_fsm *fsm = &unlock->release.fsm;
 
-    while (release->step != DL_RELEASE_DONE) {
-        if (release->step == DL_RELEASE_SEND) {
-            release_send(unlock->lock, release, unlock->err);
+    while (fsm->step != DL_RELEASE_DONE) {
+        if (fsm->step == DL_RELEASE_SEND) {
+            dl_unlock_batch_step(&unlock->release);
         } else {
             dl_clock_pause(DL_RELEASE_PAUSE_NS);
-            dl_release_fsm_paused(release, dl_client_now(unlock->lock->client));
+            dl_release_fsm_paused(fsm, dl_client_now(unlock->lock->client));
         }
     }
-    return release->result;
+    return fsm->result;
 }
 
 static bool phase_ends(const struct dlock *lock)

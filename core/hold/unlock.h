@@ -6,8 +6,7 @@
 #ifndef DL_UNLOCK_H
 #define DL_UNLOCK_H
 
-#include "hold/handle.h"
-#include "hold/release_fsm.h"
+#include "hold/unlock_batch.h"
 
 /* Both functions end within op_timeout and by until_ns, or 40 ms after a renewal for which they had
  * to wait. If until_ns has passed, the claim ends and the store is not asked: UNAVAILABLE. */
@@ -35,7 +34,7 @@ struct dl_unlock {
     struct dlock_error *err;
     enum dl_unlock_ending ending;
     enum dlock_status status;
-    struct dl_release_fsm release; /* of RELEASE, if the store is asked */
+    struct dl_release release; /* of RELEASE, if the store is asked */
     int64_t deadline_ns;
     bool asks;  /* the store */
     bool again; /* an unlock before this one ended without an answer */

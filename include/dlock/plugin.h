@@ -66,25 +66,7 @@ extern "C" {
 
 #define DLOCK_PLUGIN_MAGIC     0x444C4B50u /* "DLKP" */
 #define DLOCK_PLUGIN_ABI_MAJOR 2u          /* another one is refused */
-#define DLOCK_PLUGIN_ABI_MINOR 4u          /* counts appended members; any is accepted */
-
-/* One element of a renewal. */
-struct dlock_lease_op {
-    uint32_t struct_size;
-    enum dlock_status status; /* out; core presets INTERNAL */
-    const struct dlock_request *req;
-    struct dlock_grant
-        grant; /* out: lease_ms, waiters; fence 0 or unchanged. Stays the last member */
-};
-
-/* One element of trylock_batch or unlock_batch. */
-struct dlock_batch_op {
-    uint32_t struct_size;
-    enum dlock_status status; /* out; core presets INTERNAL */
-    const struct dlock_request *req;
-    struct dlock_error *err;  /* of this element alone; as for the single call */
-    struct dlock_grant grant; /* out, of trylock_batch. Stays the last member */
-};
+#define DLOCK_PLUGIN_ABI_MINOR 5u          /* counts appended members; any is accepted */
 
 /* An array in the plugin, and so the one structure that never grows.
  * type is one of: bool int duration size enum text list. In range: "1..64", "50ms..7d",
@@ -180,6 +162,16 @@ struct dlock_session_info {
      *         lease_ms is at most ttl_ms as always.
      */
     int64_t ttl_least_ms, ttl_most_ms, ttl_step_ms;
+    /* ABI 2.4 ends here. A plugin writes the rest only if DLOCK_HAS(info, lanes). */
+    /*
+     * [LAN-1] More exchanges of one kind (trylock, unlock) at one time than this gain nothing: the
+     *         store makes them one after another, or they cost it more than one batch. If twice as
+     *         many blocking calls of the client want theirs, the next calls wait, 20 ms at most,
+     *         and one exchange serves all that wait, by the batch slots. 0: each call makes its
+     *         own. The same in all sessions. Core takes 0 for it without the batch slots, with
+     *         server_of, and with SESSION.
+     */
+    uint32_t lanes;
 };
 
 struct dlock_backend_ops {

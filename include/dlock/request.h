@@ -85,6 +85,24 @@ struct dlock_grant {
     uint32_t reserved; /* 0 */
 };
 
+/* One element of a renewal. */
+struct dlock_lease_op {
+    uint32_t struct_size;
+    enum dlock_status status; /* out; core presets INTERNAL */
+    const struct dlock_request *req;
+    struct dlock_grant
+        grant; /* out: lease_ms, waiters; fence 0 or unchanged. Stays the last member */
+};
+
+/* One element of trylock_batch or unlock_batch. */
+struct dlock_batch_op {
+    uint32_t struct_size;
+    enum dlock_status status; /* out; core presets INTERNAL */
+    const struct dlock_request *req;
+    struct dlock_error *err;  /* of this element alone; as for the single call */
+    struct dlock_grant grant; /* out, of trylock_batch. Stays the last member */
+};
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,6 +17,9 @@ static uint32_t flush_costs(long flush)
     return DLOCK_CAP_FENCE_DURABLE | (flush == 0 ? DLOCK_CAP_CRASH_SAFE : 0u);
 }
 
+/* Commits share a write of the log already: a few at one time are enough. */
+#define LANES 4
+
 void my_probe_info(const struct my_connection *conn, struct dlock_session_info *info)
 {
     info->caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
@@ -28,6 +31,8 @@ void my_probe_info(const struct my_connection *conn, struct dlock_session_info *
     if (conn->config->strategy != MY_SESSION && atomic_load(&conn->tables->has_data))
         info->caps |= DLOCK_CAP_DATA;
     info->caps &= ~flush_costs(conn->flush);
+    if (DLOCK_HAS(info, lanes))
+        info->lanes = LANES;
     (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", conn->config->endpoint);
 }

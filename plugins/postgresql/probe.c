@@ -11,6 +11,9 @@
 #define FUNCTIONS (DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
 #define DURABLE   (DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE)
 
+/* Commits share a write of the log already: a few at one time are enough. */
+#define LANES 4
+
 void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *info)
 {
     const bool is_session = conn->config->strategy == PG_SESSION;
@@ -24,6 +27,8 @@ void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *
         info->caps &= ~(uint32_t)FUNCTIONS;
     if (!conn->flushes)
         info->caps &= ~(uint32_t)DURABLE;
+    if (DLOCK_HAS(info, lanes))
+        info->lanes = LANES;
     (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", conn->config->endpoint);
 }

@@ -260,6 +260,22 @@ void dlt_settle(void)
     die("settle", "some thread runs all the time");
 }
 
+static void fifo_wake(const struct dl_wait_fifo *fifo)
+{
+    for (struct dl_wait_fifo_waiter *w = fifo->first; w != NULL; w = w->next) {
+        (void)pthread_mutex_lock(&w->mutex);
+        (void)pthread_cond_signal(&w->served_changed);
+        (void)pthread_mutex_unlock(&w->mutex);
+    }
+}
+
+static void line_wake(struct dl_combine *line)
+{
+    (void)pthread_mutex_lock(&line->mutex);
+    fifo_wake(&line->fifo);
+    (void)pthread_mutex_unlock(&line->mutex);
+}
+
 /* Whoever sleeps on the clock looks at it again. */
 static void wake_all(struct dlt_engine *engine)
 {
@@ -275,12 +291,10 @@ static void wake_all(struct dlt_engine *engine)
     (void)pthread_cond_broadcast(&client->pool.connected_changed);
     (void)pthread_cond_broadcast(&client->call_ended);
     for (int use = 0; use < DL_USE_COUNT; use++)
-        for (struct dl_wait_fifo_waiter *w = client->pool.fifo[use].first; w != NULL; w = w->next) {
-            (void)pthread_mutex_lock(&w->mutex);
-            (void)pthread_cond_signal(&w->served_changed);
-            (void)pthread_mutex_unlock(&w->mutex);
-        }
+        fifo_wake(&client->pool.fifo[use]);
     (void)pthread_mutex_unlock(&client->pool.mutex);
+    line_wake(&client->tries);
+    line_wake(&client->releases);
     (void)pthread_mutex_unlock(&client->mutex); /* with it held, nobody can close the client */
     memory_hooks_wake(engine->store);
 }

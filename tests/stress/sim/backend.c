@@ -56,13 +56,14 @@ enum dlock_status sim_slot_leave(struct sim_session *session, enum dlock_status 
                       dlock_status_name((int)status));
 }
 
-void sim_ttls_fill(struct dlock_session_info *info)
+void sim_info_fill(struct dlock_session_info *info)
 {
-    if (!sim_world.profile->grid)
-        return;
-    info->ttl_least_ms = sim_world.choice.ttl_ms / 2;
-    info->ttl_most_ms = sim_world.choice.ttl_ms;
-    info->ttl_step_ms = sim_world.choice.ttl_ms / 4;
+    int64_t ttl_ms = sim_world.profile->grid ? sim_world.choice.ttl_ms : 0;
+
+    info->lanes = sim_world.choice.lanes;
+    info->ttl_least_ms = ttl_ms / 2;
+    info->ttl_most_ms = ttl_ms;
+    info->ttl_step_ms = ttl_ms / 4;
 }
 
 /* [TTL-1] Core rounds what the store cannot give. */
@@ -131,7 +132,7 @@ static enum dlock_status slot_open(void *self, const struct dlock_host *host,
         .id = ++sim_world.last_session, .open = true, .next = sim_self_process()->sessions};
     sim_self_process()->sessions = session;
     info->caps = sim_plugin()->caps;
-    sim_ttls_fill(info);
+    sim_info_fill(info);
     return DLOCK_OK;
 }
 
@@ -452,8 +453,7 @@ const struct dlock_plugin *sim_plugin(void)
     const struct sim_choice *choice = &sim_world.choice;
     uint32_t caps = kinds[choice->kind] | DLOCK_CAP_RWLOCK;
 
-    if (choice->fences)
-        caps |= DLOCK_CAP_FENCE;
+    caps |= choice->fences ? DLOCK_CAP_FENCE : 0u;
     if (choice->concurrent)
         caps |= DLOCK_CAP_CONCURRENT;
     if (!has_session())

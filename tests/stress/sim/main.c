@@ -242,14 +242,16 @@ static bool seed_run(const struct sim_run *run, const struct arguments *argument
     for (size_t i = 0; arguments->records && i < sim_world.history.count; i++)
         dlt_record_print(stdout, &sim_world.history.records[i]);
     if (arguments->verbose || why != NULL || findings.count > 0) {
-        printf("# seed %" PRIu64 " %s: %s%s%s%s%s%s, %u processes, %u threads, %u names, ttl %lld, "
+        printf("# seed %" PRIu64
+               " %s: %s%s%s%s%s%s%s, %u processes, %u threads, %u names, ttl %lld, "
                "place %lld, poll %lld, handoff %u, connections %u\n",
                run->seed, run->profile->name, kinds[choice->kind],
                choice->concurrent ? ", concurrent" : "", choice->fences ? ", fences" : "",
                choice->shared ? ", shared" : "", choice->wait_any ? ", wait_any" : "",
-               choice->batches ? ", batches" : "", choice->processes, choice->tasks, choice->names,
-               (long long)choice->ttl_ms, (long long)choice->waiter_lease_ms,
-               (long long)choice->poll_max_ms, choice->handoff, choice->connections);
+               choice->batches ? ", batches" : "", choice->lanes > 0 ? ", shares" : "",
+               choice->processes, choice->tasks, choice->names, (long long)choice->ttl_ms,
+               (long long)choice->waiter_lease_ms, (long long)choice->poll_max_ms, choice->handoff,
+               choice->connections);
         printf("# virtual %.3f s, quiet from %.3f s\n", (double)(sim_now() - SIM_START_NS) / 1e9,
                (double)(sim_world.quiet_ns - SIM_START_NS) / 1e9);
         dlt_report_figures(stdout, &figures);

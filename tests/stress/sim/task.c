@@ -28,7 +28,7 @@ int64_t sim_task_op_timeout_ms(const struct sim_handle *handle)
     struct dlock_session_info info = {0};
     struct dl_ttl_grid grid = {0};
 
-    sim_ttls_fill(&info);
+    sim_info_fill(&info);
     dl_ttl_grid_narrow(&grid, &info);
     return dl_settings_op_timeout_ms(options->op_timeout_ms,
                                      dl_ttl_grid_round(&grid, options->ttl_ms));

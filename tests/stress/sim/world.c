@@ -64,9 +64,11 @@ static void choose(int kind)
     choice->callbacks = choice->callbacks && !sim_world.async; /* C19 */
     choice->wait_any = sim_world.async && sim_chance(600000);
     choice->waiter_lease_ms = sim_between(100, choice->ttl_ms);
-    /* No draw of its own: the runs of the blocking driver stay as they were. */
-    choice->batches = sim_world.async && choice->kind != SIM_SESSION && !sim_fails_over() &&
-                      choice->waiter_lease_ms % 4 != 0;
+    /* No draw of their own: most runs of the blocking driver stay as they were. */
+    choice->lanes = choice->waiter_lease_ms % 3 == 0; /* two would let all tasks in */
+    choice->batches =
+        (choice->lanes > 0 || (sim_world.async && choice->waiter_lease_ms % 4 != 0)) &&
+        choice->kind != SIM_SESSION && !sim_fails_over();
     if (choice->kind == SIM_SESSION) {
         choice->concurrent = false;
         if (sim_world.profile->stall_ttls == 0)

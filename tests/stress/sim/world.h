@@ -78,6 +78,7 @@ struct sim_choice {
     bool wait_any;              /* operations wait in the plugin, by one thread */
     uint32_t limits[SIM_NAMES]; /* of the semaphores; 1: a lock */
     bool batches;               /* the plugin has trylock_batch and unlock_batch */
+    unsigned lanes;             /* blocking calls wait for so many, and share exchanges; 0: none */
 };
 
 struct sim_process;
@@ -385,7 +386,7 @@ struct sim_session {
 const struct dlock_plugin *sim_plugin(void);
 
 /* The ttls that the store gives in this profile. */
-void sim_ttls_fill(struct dlock_session_info *info);
+void sim_info_fill(struct dlock_session_info *info);
 
 /* [FAI-1] What failed is not used for an attempt. */
 void sim_fresh_check(const struct sim_session *session);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#include "session/combine.h"
+
+/* A waiting thread. `got` of the waiter: the line, if the thread is let go on; NULL, if its request
+ * was taken along. */
+struct rider {
+    struct dl_wait_fifo_waiter waiter;
+    void *request;
+};
+
+int dl_combine_init(struct dl_combine *line)
+{
+    *line = (struct dl_combine){.active = 0};
+    return pthread_mutex_init(&line->mutex, NULL);
+}
+
+void dl_combine_fini(struct dl_combine *line)
+{
+    (void)pthread_mutex_destroy(&line->mutex);
+}
+
+static void let_go_on_locked(struct dl_combine *line, struct dl_wait_fifo_waiter *waiter)
+{
+    dl_wait_fifo_unlink_locked(&line->fifo, waiter);
+    waiter->got = line;
+    line->active++;
+}
+
+/* Whether the thread still stood in the line: it goes on without a lane. */
+static bool lose_patience(struct dl_combine *line, struct dl_wait_fifo_waiter *waiter)
+{
+    bool linked;
+
+    (void)pthread_mutex_lock(&line->mutex);
+    linked = waiter->linked;
+    if (linked)
+        let_go_on_locked(line, waiter);
+    (void)pthread_mutex_unlock(&line->mutex);
+    return linked;
+}
+
+/* While no thread waits there is room for twice as many: a batch of two costs more than it saves.
+ */
+static bool has_room_locked(const struct dl_combine *line, unsigned lanes)
+{
+    return line->active < (line->fifo.first == NULL ? 2 * lanes : lanes);
+}
+
+bool dl_combine_enter(struct dl_combine *line, unsigned lanes, const struct dl_clock *clock,
+                      void *request, int64_t until_ns)
+{
+    struct rider rider = {.request = request};
+    bool leads;
+
+    (void)pthread_mutex_lock(&line->mutex);
+    leads = has_room_locked(line, lanes) || dl_wait_fifo_waiter_init(&rider.waiter) != 0;
+    if (leads)
+        line->active++;
+    else
+        dl_wait_fifo_join_locked(&line->fifo, &rider.waiter);
+    (void)pthread_mutex_unlock(&line->mutex);
+    if (leads)
+        return true;
+    until_ns = dl_earlier(until_ns, dl_clock_now(clock) + DL_COMBINE_PATIENCE_NS);
+    if (!dl_wait_fifo_waiter_sleep(&rider.waiter, clock, until_ns) &&
+        !lose_patience(line, &rider.waiter))
+        (void)dl_wait_fifo_waiter_sleep(&rider.waiter, clock, DL_NEVER);
+    leads = rider.waiter.got != NULL;
+    dl_wait_fifo_waiter_fini(&rider.waiter);
+    return leads;
+}
+
+size_t dl_combine_take(struct dl_combine *line, dl_combine_fits_fn *fits, const void *arg,
+                       void **requests, size_t most, struct dl_wait_fifo_waiter **chain)
+{
+    struct dl_wait_fifo_waiter *next = NULL, **end = chain;
+    size_t n = 0;
+
+    (void)pthread_mutex_lock(&line->mutex);
+    for (struct dl_wait_fifo_waiter *at = line->fifo.first; at != NULL && n < most; at = next) {
+        void *request = ((struct rider *)(void *)at)->request;
+
+        next = at->next;
+        if (!fits(request, arg))
+            continue;
+        dl_wait_fifo_unlink_locked(&line->fifo, at);
+        *end = at;
+        end = &at->next;
+        requests[n++] = request;
+    }
+    (void)pthread_mutex_unlock(&line->mutex);
+    return n;
+}
+
+void dl_combine_end(struct dl_combine *line, unsigned lanes, struct dl_wait_fifo_waiter *chain)
+{
+    struct dl_wait_fifo_waiter *first = NULL;
+
+    (void)pthread_mutex_lock(&line->mutex);
+    line->active--;
+    if (line->active < lanes && line->fifo.first != NULL) {
+        first = line->fifo.first;
+        let_go_on_locked(line, first);
+    }
+    (void)pthread_mutex_unlock(&line->mutex);
+    dl_wait_fifo_wake(first);
+    dl_wait_fifo_wake(chain);
+}
