@@ -117,12 +117,18 @@ static struct dl_wait_fifo_waiter *lead(struct dl_acquire *attempt)
     return chain;
 }
 
+/* What is wrong with the name may last, and is nothing to others. */
+static bool has_trouble(const struct dl_acquire_fsm *attempt)
+{
+    return attempt->failures > 0 || attempt->uncertain;
+}
+
 bool dl_try_batch_step(struct dl_acquire *attempt)
 {
     struct dlock_client *client = attempt->lock->client;
     unsigned lanes = dl_client_lanes(client);
 
-    if (lanes == 0 || attempt->waits_for_handoff ||
+    if (lanes == 0 || attempt->waits_for_handoff || has_trouble(&attempt->attempt) ||
         (attempt->attempt.step != DL_STEP_TRY && attempt->attempt.step != DL_STEP_REFRESH))
         return false;
     if (dl_combine_enter(&client->tries, lanes, &client->host.clock, attempt,

@@ -4,6 +4,7 @@
 #include "hold/held.h"
 #include "hold/operation.h"
 #include "hold/renew_schedule.h"
+#include "hold/renewer.h"
 #include "sys/error.h"
 
 /* A lease that is gone was kept only by an unlock that may have been executed (C22). */
@@ -13,7 +14,8 @@ static void release_begin(struct dl_unlock *unlock)
     bool keeps = lock->claim->keep_until_ns > dl_client_now(lock->client);
 
     unlock->release.lock = lock;
-    unlock->release.alone = dl_operation_in_progress(lock->operation);
+    unlock->release.alone =
+        dl_operation_in_progress(lock->operation) || dl_renewer_is_self_locked(lock->client);
     unlock->release.err = unlock->err;
     dl_release_fsm_start(&unlock->release.fsm, unlock->deadline_ns,
                          lock->claim->lease_session != NULL,

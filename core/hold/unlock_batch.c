@@ -114,10 +114,16 @@ static struct dl_wait_fifo_waiter *lead(struct dl_release *release)
     return chain;
 }
 
+/* What is wrong with the name may last, and is nothing to others; nor is time left for the line. */
+static bool is_repeated(const struct dl_release_fsm *fsm)
+{
+    return fsm->uncertain || fsm->result != DLOCK_UNKNOWN;
+}
+
 void dl_unlock_batch_step(struct dl_release *release)
 {
     struct dlock_client *client = release->lock->client;
-    unsigned lanes = release->alone ? 0 : dl_client_lanes(client);
+    unsigned lanes = release->alone || is_repeated(&release->fsm) ? 0 : dl_client_lanes(client);
     struct dl_session *session = NULL;
 
     if (lanes == 0) {

@@ -43,7 +43,7 @@ static bool lose_patience(struct dl_combine *line, struct dl_wait_fifo_waiter *w
  */
 static bool has_room_locked(const struct dl_combine *line, unsigned lanes)
 {
-    return line->active < (line->fifo.first == NULL ? 2 * lanes : lanes);
+    return (line->fifo.first == NULL ? line->active / 2 : line->active) < lanes;
 }
 
 bool dl_combine_enter(struct dl_combine *line, unsigned lanes, const struct dl_clock *clock,
