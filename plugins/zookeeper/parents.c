@@ -88,36 +88,56 @@ static enum dlock_status all_make(struct zk_session *session, const char *path, 
     return status;
 }
 
-/* The answer to the create of the last node alone. */
-static enum dlock_status last_judge(struct zk_session *session, const struct zk_parent *parent,
-                                    const struct zk_call *call, int64_t deadline_ns)
+/* The answer to the create of the last node alone. False: a node above it is missing. */
+static bool last_judge(struct zk_parent *parent, const struct zk_call *call)
 {
-    if (is_made(call))
-        return DLOCK_OK;
-    return call->rc == ZNONODE ? all_make(session, parent->path, deadline_ns, parent->err)
-                               : zk_errmap_fail(parent->err, call->rc, "create", call->path);
+    if (call->rc == ZNONODE)
+        return false;
+    if (!is_made(call))
+        parent->status = zk_errmap_fail(parent->err, call->rc, "create", call->path);
+    return true;
 }
 
-void zk_parents_make(struct zk_session *session, struct zk_parent *parents, size_t n,
-                     int64_t deadline_ns)
+/* Makes the last node of each. What is left in `parents`, so many: a node above it is missing. */
+static size_t lasts_make(struct zk_session *session, struct zk_parent **parents, size_t n,
+                         int64_t deadline_ns)
 {
     struct dlock_error why = DLOCK_ERROR_INIT;
     struct zk_flight *flight = zk_flight_new(session->link, n);
     int64_t session_id = 0;
     enum dlock_status said = DLOCK_OK;
     bool made = flight != NULL;
+    size_t left = 0;
 
     for (size_t i = 0; i < n && made; i++)
-        made = level_add(session, flight, parents[i].path, strlen(parents[i].path));
+        made = level_add(session, flight, parents[i]->path, strlen(parents[i]->path));
     said = made ? zk_flight_run(flight, &session_id, deadline_ns, &why) : no_memory(&why);
     for (size_t i = 0; i < n; i++) {
-        struct zk_parent *parent = &parents[i];
+        struct zk_parent *parent = parents[i];
 
         parent->status = zk_flight_part(flight, i, 1, said, &why, parent->err);
-        if (parent->status == DLOCK_OK)
-            parent->status = last_judge(session, parent, zk_flight_call(flight, i), deadline_ns);
-        if (parent->status == DLOCK_UNKNOWN)
-            parent->status = parent->err->status = DLOCK_UNAVAILABLE;
+        if (parent->status == DLOCK_OK && !last_judge(parent, zk_flight_call(flight, i)))
+            parents[left++] = parent;
     }
     zk_flight_free(flight);
+    return left;
+}
+
+void zk_parents_make(struct zk_session *session, struct zk_parent *parents, size_t n,
+                     int64_t deadline_ns)
+{
+    struct zk_parent *some[ZK_FLIGHT_MOST];
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i++)
+        some[i] = &parents[i];
+    left = lasts_make(session, some, n, deadline_ns);
+    for (size_t i = 0; i < left; i++) {
+        some[i]->status = all_make(session, some[i]->path, deadline_ns, some[i]->err);
+        if (i == 0 && left > 1)
+            left = 1 + lasts_make(session, some + 1, left - 1, deadline_ns);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (parents[i].status == DLOCK_UNKNOWN)
+            parents[i].status = parents[i].err->status = DLOCK_UNAVAILABLE;
 }

@@ -18,9 +18,10 @@ struct zk_parent {
 };
 
 /* Asked for when a create below each of the paths was answered ZNONODE. One flight makes all that
- * need no more than their last node. OK: it was made, or is there. Statuses of zk_flight_run, but
- * never UNKNOWN (UNAVAILABLE): a node without children matters to nobody. n: ZK_FLIGHT_MOST at
- * most.
+ * need no more than their last node. If a node above is missing, one path is made first, and the
+ * last nodes of the others are tried again; what is still missing then has a flight each. OK: it
+ * was made, or is there. Statuses of zk_flight_run, but never UNKNOWN (UNAVAILABLE): a node without
+ * children matters to nobody. n: ZK_FLIGHT_MOST at most.
  */
 void zk_parents_make(struct zk_session *session, struct zk_parent *parents, size_t n,
                      int64_t deadline_ns);

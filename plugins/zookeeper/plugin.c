@@ -11,7 +11,7 @@
 #include "list_waiters.h"
 #include "probe.h"
 #include "renew.h"
-#include "take.h"
+#include "take_slots.h"
 #include "unlock.h"
 #include "watch.h"
 

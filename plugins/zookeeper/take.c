@@ -18,12 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES    4 /* the node of the name, or our own node, may be deleted between two requests */
-#define TOGETHER (ZK_FLIGHT_MOST / 2) /* two calls for each element */
+#define TRIES 4 /* the node of the name, or our own node, may be deleted between two requests */
 
-/* Questions while contenders before us take their permits, or go, and the pauses between them, each
- * twice the one before it. */
-#define PATIENCE       12
+/* Pauses between questions while contenders before us take their permits, or go, each twice the one
+ * before it. */
 #define PAUSE_FIRST_NS (1 * DL_NS_PER_MS)
 #define PAUSE_MOST_NS  (16 * DL_NS_PER_MS)
 
@@ -32,8 +30,8 @@ struct take {
     struct zk_attempt attempt;
     struct dlock_grant *grant;
     bool enqueue, refresh;
-    int patience;
-    int64_t pause_ns; /* the next one */
+    int64_t *patience_ns; /* what is left of it: of all elements of a batch */
+    int64_t pause_ns;     /* the next one */
 
     enum dlock_status status;
     bool again;                /* with OK: nothing was made */
@@ -80,8 +78,8 @@ static bool settles(const struct take *take, const struct zk_standing *standing)
     const int64_t until_ns =
         attempt->start_ns + (attempt->deadline_ns - attempt->start_ns) / 2 - take->pause_ns;
 
-    return standing->limit > 1 && standing->before < standing->limit && take->patience > 0 &&
-           zk_link_now(attempt->session->link) < until_ns;
+    return standing->limit > 1 && standing->before < standing->limit &&
+           take->pause_ns <= *take->patience_ns && zk_link_now(attempt->session->link) < until_ns;
 }
 
 static enum dlock_status ask_again(struct take *take)
@@ -90,7 +88,7 @@ static enum dlock_status ask_again(struct take *take)
     bool known = false;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    take->patience--;
+    *take->patience_ns -= take->pause_ns;
     take->pause_ns = 2 * take->pause_ns < PAUSE_MOST_NS ? 2 * take->pause_ns : PAUSE_MOST_NS;
     (void)nanosleep(&pause, NULL);
     status = ask(take, &known);
@@ -303,8 +301,8 @@ static void fly(struct take *const *takes, size_t n)
 
 static void parents_make(struct take *const *takes, size_t n)
 {
-    struct zk_parent parents[TOGETHER];
-    struct take *of[TOGETHER];
+    struct zk_parent parents[ZK_TAKE_MOST];
+    struct take *of[ZK_TAKE_MOST];
     size_t count = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -320,10 +318,30 @@ static void parents_make(struct take *const *takes, size_t n)
         of[i]->status = parents[i].status;
 }
 
+/* Deletes the nodes that have to go. */
+static void refused_delete(struct take *const *takes, size_t n)
+{
+    struct zk_refusal *refusals[ZK_TAKE_MOST];
+    struct take *of[ZK_TAKE_MOST];
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (takes[i]->refusal.reason == ZK_ADMITTED)
+            continue;
+        refusals[count] = &takes[i]->refusal;
+        of[count++] = takes[i];
+    }
+    zk_refusal_delete(refusals, count);
+    for (size_t i = 0; i < count; i++) {
+        of[i]->status = of[i]->refusal.status;
+        of[i]->refusal.reason = ZK_ADMITTED;
+    }
+}
+
 /* One try of each element that needs one. False: there is none. */
 static bool round_run(struct take *const *takes, size_t n)
 {
-    struct take *together[TOGETHER];
+    struct take *together[ZK_TAKE_MOST];
     size_t count = 0;
     bool some = false;
 
@@ -338,9 +356,11 @@ static bool round_run(struct take *const *takes, size_t n)
     }
     if (count > 0)
         fly(together, count);
-    if (some)
-        parents_make(takes, n);
-    return some;
+    if (!some)
+        return false;
+    refused_delete(takes, n);
+    parents_make(takes, n);
+    return true;
 }
 
 static void first_asked(struct take *take, const struct zk_slot_step *question, bool was_new)
@@ -355,9 +375,9 @@ static void first_asked(struct take *take, const struct zk_slot_step *question, 
 
 static void first_ask(struct take *const *takes, size_t n)
 {
-    struct zk_slot_step questions[TOGETHER];
-    struct take *of[TOGETHER];
-    bool were_new[TOGETHER];
+    struct zk_slot_step questions[ZK_TAKE_MOST];
+    struct take *of[ZK_TAKE_MOST];
+    bool were_new[ZK_TAKE_MOST];
     size_t count = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -376,21 +396,6 @@ static void first_ask(struct take *const *takes, size_t n)
         first_asked(of[i], &questions[i], were_new[i]);
 }
 
-/* Deletes the nodes that have to go. */
-static void refused_delete(struct take *const *takes, size_t n)
-{
-    struct zk_refusal *refusals[TOGETHER];
-    size_t count = 0;
-
-    for (size_t i = 0; i < n; i++)
-        if (takes[i]->refusal.reason != ZK_ADMITTED)
-            refusals[count++] = &takes[i]->refusal;
-    zk_refusal_delete(refusals, count);
-    for (size_t i = 0; i < n; i++)
-        if (takes[i]->refusal.reason != ZK_ADMITTED)
-            takes[i]->status = takes[i]->refusal.status;
-}
-
 /* The node was not made, or is gone, or else nobody knows [TRY-4]. */
 static void end(struct take *take)
 {
@@ -407,6 +412,7 @@ static void end(struct take *take)
 static void take_all(struct take *const *takes, size_t n)
 {
     first_ask(takes, n);
+    refused_delete(takes, n);
     for (int i = 0; i < TRIES && round_run(takes, n); i++)
         ;
     for (size_t i = 0; i < n; i++)
@@ -414,16 +420,15 @@ static void take_all(struct take *const *takes, size_t n)
             takes[i]->status =
                 dlock_fail(takes[i]->attempt.err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,
                            "%s is deleted as fast as it is made", takes[i]->attempt.path.text);
-    refused_delete(takes, n);
     for (size_t i = 0; i < n; i++)
         end(takes[i]);
 }
 
-/* ---- the slots ---- */
+/* ---- calls ---- */
 
 static enum dlock_status take_init(struct take *take, struct zk_session *session,
                                    const struct dlock_request *req, struct dlock_grant *grant,
-                                   struct dlock_error *err)
+                                   int64_t *patience_ns, struct dlock_error *err)
 {
     enum dlock_status status = zk_slot_begin(&take->attempt, session, req, err);
 
@@ -431,17 +436,18 @@ static enum dlock_status take_init(struct take *take, struct zk_session *session
     take->grant = grant;
     take->enqueue = (req->flags & DLOCK_REQ_ENQUEUE) != 0;
     take->refresh = (req->flags & DLOCK_REQ_REFRESH) != 0;
-    take->patience = PATIENCE;
+    take->patience_ns = patience_ns;
     take->pause_ns = PAUSE_FIRST_NS;
     take->refusal = (struct zk_refusal){.attempt = &take->attempt};
     return status;
 }
 
-enum dlock_status zk_take(struct zk_session *session, const struct dlock_request *req,
-                          struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status zk_take_one(struct zk_session *session, const struct dlock_request *req,
+                              struct dlock_grant *grant, int64_t *patience_ns,
+                              struct dlock_error *err)
 {
     struct take take, *one = &take;
-    enum dlock_status status = take_init(&take, session, req, grant, err);
+    enum dlock_status status = take_init(&take, session, req, grant, patience_ns, err);
 
     if (status != DLOCK_OK)
         return status;
@@ -449,49 +455,28 @@ enum dlock_status zk_take(struct zk_session *session, const struct dlock_request
     return take.status;
 }
 
-/* What the steps are made together for: a lock, and no answer was lost. */
-static bool is_sociable(const struct dlock_request *req)
+bool zk_take_together(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n,
+                      int64_t *patience_ns)
 {
-    const struct zk_slot *slot = req->attempt;
+    struct take *takes = malloc(n * sizeof *takes), *list[ZK_TAKE_MOST];
+    struct dlock_batch_op *of[ZK_TAKE_MOST];
+    size_t count = 0;
 
-    return dlock_request_limit(req) == 1 && slot->doubts == 0;
-}
-
-/* takes: room for n. Elements that are left out have a call of their own later. */
-static void some_take(struct zk_session *session, struct take *takes,
-                      struct dlock_batch_op *const *ops, size_t n)
-{
-    struct dlock_batch_op *of[TOGETHER], *alone[TOGETHER];
-    struct take *list[TOGETHER];
-    size_t count = 0, rest = 0;
-
+    if (takes == NULL)
+        return false;
     for (size_t i = 0; i < n; i++) {
         struct dlock_batch_op *op = ops[i];
 
-        if (!is_sociable(op->req)) {
-            alone[rest++] = op;
-            continue;
-        }
-        op->status = take_init(&takes[count], session, op->req, &op->grant, op->err);
+        op->status = take_init(&takes[count], session, op->req, &op->grant, patience_ns, op->err);
         if (op->status != DLOCK_OK)
             continue;
         list[count] = &takes[count];
         of[count++] = op;
     }
-    take_all(list, count);
+    if (count > 0)
+        take_all(list, count);
     for (size_t i = 0; i < count; i++)
         of[i]->status = takes[i].status;
-    for (size_t i = 0; i < rest; i++)
-        alone[i]->status = zk_take(session, alone[i]->req, &alone[i]->grant, alone[i]->err);
-}
-
-void zk_take_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n)
-{
-    struct take *takes = malloc((n < TOGETHER ? n : TOGETHER) * sizeof *takes);
-
-    for (size_t i = 0; i < n && takes != NULL; i += TOGETHER)
-        some_take(session, takes, ops + i, n - i < TOGETHER ? n - i : TOGETHER);
-    for (size_t i = 0; i < n && takes == NULL; i++)
-        ops[i]->status = zk_take(session, ops[i]->req, &ops[i]->grant, ops[i]->err);
     free(takes);
+    return true;
 }

@@ -5,56 +5,8 @@
  * Does each element of a batch get its own answer, in few flights, also when answers are lost?
  * (C19, BAT-1 to BAT-4)
  */
-#include "batch_calls.h"
-#include "flight_plan.h"
+#include "batch_kit.h"
 #include "proxy_client.h"
-
-enum { MANY = 8, MOST = 130 }; /* MOST: more than have room in two flights */
-
-static struct dlt_batch all, rival;
-
-/* Elements "b000", "b001" ...: of s, and the same names of t. */
-static void batches_open(const char *test, size_t n)
-{
-    open_all(test);
-    dlt_batch_init(&all, &s, n, "b");
-    dlt_batch_init(&rival, &t, n, "b");
-}
-
-static void batch_forget(struct dlt_batch *batch, struct dlt_session *session)
-{
-    for (size_t i = 0; i < batch->n; i++)
-        forget(session, &batch->requests[i]);
-}
-
-static void batches_close(void)
-{
-    batch_forget(&all, &s);
-    batch_forget(&rival, &t);
-    leftovers_gone(&s);
-    close_all();
-}
-
-/* Of a large batch some are looked at. */
-static void each_has_nodes(int want)
-{
-    for (size_t i = 0; i < all.n; i += 1 + all.n / 16)
-        cr_assert_eq(nodes_count(all.names[i], ""), want, "%s", all.names[i]);
-}
-
-static void flags_set(struct dlt_batch *batch, uint32_t flags)
-{
-    for (size_t i = 0; i < batch->n; i++)
-        batch->requests[i].req.flags = flags;
-}
-
-/* The flights that a call takes. */
-static int flights_of(void (*call)(struct dlt_batch *batch, struct dlt_session *session))
-{
-    at(1000);
-    call(&all, &s);
-    return 1000 - plan.left;
-}
 
 /* ---- on a server that behaves ---- */
 

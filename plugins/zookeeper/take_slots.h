@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* take_slots.h - slots trylock and trylock_batch. */
+#ifndef ZK_TAKE_SLOTS_H
+#define ZK_TAKE_SLOTS_H
+
+#include "session.h"
+
+enum dlock_status zk_take(struct zk_session *session, const struct dlock_request *req,
+                          struct dlock_grant *grant, struct dlock_error *err);
+
+/*
+ * Locks share their flights. Permits, and attempts that had a create without an answer, have single
+ * calls, which follow one after another and sleep no longer than one of them. Writers that are
+ * refused are in no reader's way: without a queue entry they come after readers of their name. Each
+ * element has its status.
+ */
+void zk_take_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n);
+
+#endif
