@@ -8,7 +8,7 @@
 #include "sys/error.h"
 
 /* A lease that is gone was kept only by an unlock that may have been executed (C22). */
-static void release_begin(struct dl_unlock *unlock)
+static void release_begin_locked(struct dl_unlock *unlock)
 {
     struct dlock *lock = unlock->lock;
     bool keeps = lock->claim->keep_until_ns > dl_client_now(lock->client);
@@ -169,7 +169,7 @@ void dl_unlock_begin_locked(struct dl_unlock *unlock, struct dlock *lock, bool w
     if (unlock->deadline_ns < now_ns + DL_GRACE_NS) /* the wait for a renewal took the time */
         unlock->deadline_ns = now_ns + DL_GRACE_NS;
     if (unlock->ending == DL_UNLOCK_RELEASE && unlock->asks)
-        release_begin(unlock);
+        release_begin_locked(unlock);
 }
 
 bool dl_unlock_is_release(const struct dl_unlock *unlock)

@@ -100,9 +100,8 @@ enum dlock_state {
 #define DLOCK_TOKEN_CHARS 33   /* an owner token in hex, with its NUL */
 
 /*
- * Gets a line for the log, on any thread. The line may be about the call of another thread, whose
- * request shared an exchange: the function must not wait for a thread that is in a call.
- *
+ * Gets a line for the log, on any thread: that of another call, too, whose request shared an
+ * exchange. It must not wait for a thread that is in a call.
  * message: one line without a newline, valid during the call. It never holds a password.
  */
 typedef void dlock_log_fn(void *arg, enum dlock_log_level level, const char *message);

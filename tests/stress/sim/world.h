@@ -18,8 +18,7 @@
  *   inspect.c   inspects names, in a thread or in the plugin
  *   call.c      the calls of a task, by one driver of the library or the other
  *   record.c    the history of it all
- *   nemesis.c   what goes wrong besides messages
- *   profile.c   how often
+ *   nemesis.c   what goes wrong besides messages; profile.c: how often
  *   world.c     one seed from beginning to end
  *   main.c      the command
  */
