@@ -152,7 +152,7 @@ static void master_id(struct dlt_redis *server, unsigned slot, char id[48])
         first = (unsigned)strtoul(words[0], NULL, 10);
         last = (unsigned)strtoul(words[1], NULL, 10);
         if (strchr(words[0], '.') == NULL && strchr(words[2], '.') != NULL &&
-            strlen(words[0]) <= 5 && slot >= first && slot <= last) {
+            strlen(words[0]) <= 5 && strlen(words[1]) <= 5 && slot >= first && slot <= last) {
             (void)snprintf(id, 48, "%s", line);
             break;
         }
