@@ -1,11 +1,11 @@
 # Everything that runs the library on a PostgreSQL server of its own.
 if(DLOCK_SANITIZE) # then each process costs even more: nothing runs beside, and fewer cases at once
   set(DLT_POSTGRES_SLACK 1000)
-  set(DLT_POSTGRES_PROCESSORS 6)
+  set(DLT_POSTGRES_PROCESSORS 5)
   set(DLT_POSTGRES_AT_ONCE --jobs 4)
 else()
   set(DLT_POSTGRES_SLACK 500)
-  set(DLT_POSTGRES_PROCESSORS 5)
+  set(DLT_POSTGRES_PROCESSORS 4)
   set(DLT_POSTGRES_AT_ONCE)
 endif()
 

@@ -6,7 +6,7 @@ function(dlt_add_pooler_conformance name mode)
     -c max_connections=400 --
     $<TARGET_FILE:dlock-conformance> --slack 1000 ${ARGN})
   set_tests_properties(conformance_postgresql_${name} PROPERTIES
-    TIMEOUT 600 PROCESSORS 5 COST 100 LABELS "conformance;postgresql")
+    TIMEOUT 600 PROCESSORS 4 COST 100 LABELS "conformance;postgresql")
 endfunction()
 
 if(DLT_EVERYTHING)
