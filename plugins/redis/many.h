@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * many.h - one script for many names of a batch. It does the simple thing alone: it takes the names
- * that nobody has or waits for (acquire_many.lua), or releases those that nobody waits for
+ * many.h - one script for many names of a batch. The script does the simple thing alone: it takes
+ * names without a holder and without waiters (acquire_many.lua), or releases names without waiters
  * (release_many.lua). Each other name gets "not by this script" and is asked for by the script of
  * one name, as if this call had not been.
  */

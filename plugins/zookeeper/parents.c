@@ -98,7 +98,7 @@ static bool last_judge(struct zk_parent *parent, const struct zk_call *call)
     return true;
 }
 
-/* Makes the last node of each. What is left in `parents`, so many: a node above it is missing. */
+/* Makes the last node of each. Returns how many are left in `parents`: a node above is missing. */
 static size_t lasts_make(struct zk_session *session, struct zk_parent **parents, size_t n,
                          int64_t deadline_ns)
 {

@@ -38,7 +38,7 @@ static void tear_down(void)
 
 TestSuite(asked, .fini = tear_down);
 
-/* So many exchanges last for as long as they may. */
+/* The next `times` renewals get no answer in time. */
 static void silence(unsigned times)
 {
     dlt_fault(&engine, MEMORY_RENEW, MEMORY_IN_TIME,

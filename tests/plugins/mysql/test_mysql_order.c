@@ -139,8 +139,8 @@ static void TRY_4_C21_a_fence_that_the_head_has_made(void)
 
 DLT_IN(insert, TRY_4_C21_a_fence_that_the_head_has_made)
 
-/* Its answer would be its turn, and may be lost with its connection. Others in the same place do
- * not wait for it once more, whoever else takes the name meanwhile. */
+/* The answer to the head would be its turn, and may be lost with the connection. Another waiter in
+ * the same place does not wait for the head again, even if a third one takes the name meanwhile. */
 static void want_the_last_resort(uint32_t limit, const char *last_sign)
 {
     const char *table = strcmp(s.options[1][1], "row") == 0 ? "f_names" : "f_fences";
