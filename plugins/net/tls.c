@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/tls.h"
 #include "net/tls_bio.h"
-#include "net/tls_file.h"
+#include "net/tls_context.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,16 +14,9 @@
 #include <string.h>
 
 struct tls {
-    SSL_CTX *context;
+    struct tls_context *context;
     enum tls_verify verify;
 };
-
-/* An error in OpenSSL's queue of this thread is about memory, perhaps as the cause of others. */
-static bool is_memory(unsigned long code)
-{
-    return ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE ||
-           ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
-}
 
 /* Takes the first error from OpenSSL's queue of this thread, and empties the queue. */
 static unsigned long complaint(char *text, size_t size)
@@ -36,128 +29,9 @@ static unsigned long complaint(char *text, size_t size)
     return code;
 }
 
-/* A file that OpenSSL reads. */
-struct taking {
-    const char *option, *path;
-    const char *wanted; /* in the file */
-    bool locked;        /* a passphrase was asked for */
-};
-
-/* The library would ask at the terminal. */
-static int passphrase_none(char *text, int size, int writing, void *arg)
-{
-    struct taking *taking = arg;
-
-    (void)text;
-    (void)size;
-    (void)writing;
-    taking->locked = true;
-    return -1;
-}
-
-/* OpenSSL's words, unless they are hard to understand. */
-static void taking_complain(const struct taking *taking, char *text, size_t size)
-{
-    int reason = ERR_GET_REASON(ERR_peek_error());
-    const char *words = ERR_reason_error_string(ERR_peek_error());
-
-    if (taking->locked)
-        (void)snprintf(text, size, "it has a passphrase");
-    else if (reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)
-        (void)snprintf(text, size, "not the key of cert=");
-    else if (reason == PEM_R_NO_START_LINE || reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND ||
-             reason == ERR_R_UNSUPPORTED || words == NULL)
-        (void)snprintf(text, size, "no %s in it", taking->wanted);
-    else
-        (void)snprintf(text, size, "%s", words);
-}
-
-static bool taken(const struct taking *taking, bool done, char *why, size_t why_size)
-{
-    char text[80];
-
-    if (done || !tls_file_check(taking->option, taking->path, why, why_size))
-        return done;
-    taking_complain(taking, text, sizeof text);
-    tls_file_why(taking->option, taking->path, text, why, why_size);
-    return false;
-}
-
-static bool authorities_load(SSL_CTX *context, const char *path, char *why, size_t size)
-{
-    const struct taking taking = {"ca", path, "certificate", false};
-
-    (void)snprintf(why, size, "TLS: the system's certificates cannot be had");
-    if (path == NULL)
-        return SSL_CTX_set_default_verify_paths(context) == 1;
-    return taken(&taking, SSL_CTX_load_verify_locations(context, path, NULL) == 1, why, size);
-}
-
-static bool certificate_load(SSL_CTX *context, const struct tls_options *options, char *why,
-                             size_t size)
-{
-    const struct taking taking = {"cert", options->cert, "certificate", false};
-    struct taking key = {"key_file", options->key, "private key", false};
-    bool done = false;
-
-    if (!taken(&taking, SSL_CTX_use_certificate_chain_file(context, options->cert) == 1, why, size))
-        return false;
-    SSL_CTX_set_default_passwd_cb(context, passphrase_none);
-    SSL_CTX_set_default_passwd_cb_userdata(context, &key);
-    done = SSL_CTX_use_PrivateKey_file(context, options->key, SSL_FILETYPE_PEM) == 1 &&
-           SSL_CTX_check_private_key(context) == 1;
-    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
-    return taken(&key, done, why, size);
-}
-
-/* A server that wants a certificate may just hang up when there is none. */
-static int certificate_asked(SSL *ssl, X509 **certificate, EVP_PKEY **key)
-{
-    struct stream *stream = SSL_get_app_data(ssl);
-
-    (void)certificate;
-    (void)key;
-    stream->asked = true;
-    return 0;
-}
-
 static const char *hint(const struct stream *stream)
 {
     return stream->asked ? " (it had asked for a certificate of ours)" : "";
-}
-
-static bool alpn_set(SSL_CTX *context, const char *alpn)
-{
-    unsigned char list[32];
-    size_t len = alpn != NULL ? strlen(alpn) : 0;
-
-    if (len == 0 || len >= sizeof list)
-        return alpn == NULL;
-    list[0] = (unsigned char)len;
-    memcpy(list + 1, alpn, len);
-    return SSL_CTX_set_alpn_protos(context, list, (unsigned)len + 1) == 0;
-}
-
-/* NULL: why has the reason. */
-static SSL_CTX *context_new(const struct tls_options *options, char *why, size_t why_size)
-{
-    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-
-    (void)snprintf(why, why_size, "TLS: OpenSSL does not start");
-    if (context == NULL || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
-        !alpn_set(context, options->alpn) ||
-        !authorities_load(context, options->ca, why, why_size) ||
-        (options->cert != NULL && !certificate_load(context, options, why, why_size))) {
-        SSL_CTX_free(context);
-        return NULL;
-    }
-    SSL_CTX_set_verify(
-        context, options->verify == TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
-    (void)SSL_CTX_set_mode(context,
-                           SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    if (options->cert == NULL)
-        SSL_CTX_set_client_cert_cb(context, certificate_asked);
-    return context;
 }
 
 struct tls *tls_new(const struct tls_options *options, enum dlock_status *status, char *why,
@@ -165,20 +39,16 @@ struct tls *tls_new(const struct tls_options *options, enum dlock_status *status
 {
     struct tls *tls = calloc(1, sizeof *tls);
 
+    *status = DLOCK_NOMEM;
+    (void)snprintf(why, why_size, TLS_NO_MEMORY);
+    if (tls == NULL)
+        return NULL;
     /* A handler at exit would take the library away from threads that still use it. */
     (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
-    ERR_clear_error();
-    *status = DLOCK_OK;
-    if (tls != NULL) {
-        tls->verify = options->verify;
-        tls->context = context_new(options, why, why_size);
-        if (tls->context != NULL)
-            return tls;
-    }
-    *status = tls == NULL || is_memory(ERR_peek_error()) ? DLOCK_NOMEM : DLOCK_INVALID;
-    if (*status == DLOCK_NOMEM)
-        (void)snprintf(why, why_size, "TLS: no memory");
-    ERR_clear_error();
+    tls->verify = options->verify;
+    tls->context = tls_context_new(options, status, why, why_size);
+    if (tls->context != NULL)
+        return tls;
     free(tls);
     return NULL;
 }
@@ -187,7 +57,7 @@ void tls_free(struct tls *tls)
 {
     if (tls == NULL)
         return;
-    SSL_CTX_free(tls->context);
+    tls_context_free(tls->context);
     free(tls);
 }
 
@@ -273,9 +143,10 @@ enum stream_result tls_begin(struct stream *stream, const struct tls *tls, const
 {
     BIO *bio = NULL;
 
-    ERR_clear_error();
-    stream->ssl = SSL_new(tls->context);
-    bio = stream->ssl != NULL ? tls_bio_new(stream->fd) : NULL;
+    stream->ssl = tls_context_begin(tls->context, stream->why, sizeof stream->why);
+    if (stream->ssl == NULL)
+        return STREAM_FAILED;
+    bio = tls_bio_new(stream->fd);
     if (bio == NULL || !name_set(stream->ssl, tls, name)) {
         BIO_free(bio);
         (void)snprintf(stream->why, sizeof stream->why, "TLS: no memory, or no such name");
@@ -289,6 +160,7 @@ enum stream_result tls_begin(struct stream *stream, const struct tls *tls, const
 enum stream_result tls_step(struct stream *stream, const struct tls *tls, const char *name,
                             short *events)
 {
+    enum stream_result failed = STREAM_FAILED;
     int result = 0, error = 0;
 
     ERR_clear_error();
@@ -301,7 +173,10 @@ enum stream_result tls_step(struct stream *stream, const struct tls *tls, const 
         *events = error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
         return STREAM_TIMEOUT;
     }
-    return handshake_failure(stream, tls, name, result);
+    failed = handshake_failure(stream, tls, name, result);
+    if (failed == STREAM_REFUSED && !tls_context_is_current(tls->context))
+        return STREAM_FAILED; /* with the files of before */
+    return failed;
 }
 
 static enum stream_result step_failed(struct stream *stream, int result, const char *what,

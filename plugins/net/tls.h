@@ -5,9 +5,9 @@
  * A client makes one struct tls from the options of its URI, and its streams share it. The
  * functions wait for nothing and raise no signal: stream.c and stream_connect.c poll.
  *
- *   tls_option.c, tls_file.c  the options of a URI and their files; need no OpenSSL
- *   tls.c, tls_bio.c          OpenSSL
- *   tls_late.c, tls_module.c  load the two of them as a module, when the first tls_new is called
+ *   tls_option.c, tls_file.c         the options of a URI and their files; need no OpenSSL
+ *   tls.c, tls_bio.c, tls_context.c  OpenSSL
+ *   tls_late.c, tls_module.c         load these as a module, when the first tls_new is called
  */
 #ifndef NET_TLS_H
 #define NET_TLS_H
@@ -21,12 +21,14 @@ enum tls_verify {
     TLS_VERIFY_NONE  /* any certificate: the connection is encrypted, but any server may answer */
 };
 
-/* Certificates and rules, shared by the streams of a client. */
+/* Certificates and rules, shared by the streams of a client. Each new connection uses what is in
+ * the files then, so that a certificate can be renewed while the client is open. */
 struct tls;
 
 struct tls_options {
     const char *ca;         /* ca=, a file; NULL: the system's */
     const char *cert, *key; /* cert= and key_file=, files of ours, both or none */
+    const char *directory;  /* of relative paths; NULL: the working directory */
     enum tls_verify verify;
     const char *alpn; /* the protocol that the server is asked for, "h2"; NULL: none */
 };
@@ -60,13 +62,15 @@ bool tls_options_check(const struct tls_options *options, char *why, size_t size
 /* ---- tls.c, or tls_late.c ---- */
 
 /* NULL: *status is set, and why (TLS_WHY_SIZE) has the reason. INVALID: a file is wrong; NOMEM;
- * PLUGIN_LOAD: the module with TLS is missing or broken. Call tls_free when no stream uses it any
- * more. */
+ * PLUGIN_LOAD: the module with TLS is missing or broken. Copies the options. Call tls_free when no
+ * stream uses it any more. */
 struct tls *tls_new(const struct tls_options *options, enum dlock_status *status, char *why,
                     size_t why_size);
 void tls_free(struct tls *tls);
 
-/* The handshake in steps that do not wait: see stream_connect.h. */
+/* The handshake in steps that do not wait: see stream_connect.h. STREAM_FAILED from tls_begin: a
+ * file cannot be used now, as while it is replaced. From tls_step it may mean that a certificate
+ * was refused, and a file has been changed since: the next connection may do better. */
 enum stream_result tls_begin(struct stream *stream, const struct tls *tls, const char *name);
 enum stream_result tls_step(struct stream *stream, const struct tls *tls, const char *name,
                             short *events);

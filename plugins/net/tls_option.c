@@ -24,6 +24,7 @@ enum dlock_status tls_options_take(struct tls_options *options, const struct dlo
         .ca = target->option(target, "ca"),
         .cert = target->option(target, "cert"),
         .key = target->option(target, "key_file"),
+        .directory = target->directory,
         .verify = TLS_VERIFY_FULL,
     };
     if (missing != NULL)

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/tls_context.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define TEXTS   4 /* of the options */
+#define WATCHED 4 /* files, or directories */
+
+/* Which file this was. */
+struct version {
+    bool is_there; /* and no pipe */
+    bool is_old;   /* else a further change might leave the same time */
+    dev_t device;
+    ino_t number;
+    struct timespec changed;
+};
+
+struct tls_context {
+    struct tls_options options; /* its texts are these: */
+    char *texts[TEXTS];
+    pthread_mutex_t mutex; /* guards the rest; a leaf */
+    SSL_CTX *made;
+    bool for_good;                /* a pipe gave what was in it, once */
+    struct version from[WATCHED]; /* what it was made from */
+};
+
+/* An error in OpenSSL's queue of this thread is about memory, perhaps as the cause of others. */
+static bool is_memory(unsigned long code)
+{
+    return ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE ||
+           ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
+}
+
+/* A file that OpenSSL reads. */
+struct taking {
+    const char *option, *path;
+    const char *wanted; /* in the file */
+    bool locked;        /* a passphrase was asked for */
+};
+
+/* The library would ask at the terminal. */
+static int passphrase_none(char *text, int size, int writing, void *arg)
+{
+    struct taking *taking = arg;
+
+    (void)text;
+    (void)size;
+    (void)writing;
+    taking->locked = true;
+    return -1;
+}
+
+/* OpenSSL's words, unless they are hard to understand. */
+static void taking_complain(const struct taking *taking, char *text, size_t size)
+{
+    int reason = ERR_GET_REASON(ERR_peek_error());
+    const char *words = ERR_reason_error_string(ERR_peek_error());
+
+    if (taking->locked)
+        (void)snprintf(text, size, "it has a passphrase");
+    else if (reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)
+        (void)snprintf(text, size, "not the key of cert=");
+    else if (reason == PEM_R_NO_START_LINE || reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND ||
+             reason == ERR_R_UNSUPPORTED || words == NULL)
+        (void)snprintf(text, size, "no %s in it", taking->wanted);
+    else
+        (void)snprintf(text, size, "%s", words);
+}
+
+static bool taken(const struct taking *taking, bool done, char *why, size_t why_size)
+{
+    char text[80];
+
+    if (done || !tls_file_check(taking->option, taking->path, why, why_size))
+        return done;
+    taking_complain(taking, text, sizeof text);
+    tls_file_why(taking->option, taking->path, text, why, why_size);
+    return false;
+}
+
+static bool authorities_load(SSL_CTX *context, const char *path, char *why, size_t size)
+{
+    const struct taking taking = {"ca", path, "certificate", false};
+
+    (void)snprintf(why, size, "TLS: the system's certificates cannot be had");
+    if (path == NULL)
+        return SSL_CTX_set_default_verify_paths(context) == 1;
+    return taken(&taking, SSL_CTX_load_verify_locations(context, path, NULL) == 1, why, size);
+}
+
+static bool certificate_load(SSL_CTX *context, const struct tls_options *options, char *why,
+                             size_t size)
+{
+    const struct taking taking = {"cert", options->cert, "certificate", false};
+    struct taking key = {"key_file", options->key, "private key", false};
+    bool done = false;
+
+    if (!taken(&taking, SSL_CTX_use_certificate_chain_file(context, options->cert) == 1, why, size))
+        return false;
+    SSL_CTX_set_default_passwd_cb(context, passphrase_none);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &key);
+    done = SSL_CTX_use_PrivateKey_file(context, options->key, SSL_FILETYPE_PEM) == 1 &&
+           SSL_CTX_check_private_key(context) == 1;
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    return taken(&key, done, why, size);
+}
+
+static bool alpn_set(SSL_CTX *context, const char *alpn)
+{
+    unsigned char list[32];
+    size_t len = alpn != NULL ? strlen(alpn) : 0;
+
+    if (len == 0 || len >= sizeof list)
+        return alpn == NULL;
+    list[0] = (unsigned char)len;
+    memcpy(list + 1, alpn, len);
+    return SSL_CTX_set_alpn_protos(context, list, (unsigned)len + 1) == 0;
+}
+
+/* A server that wants a certificate may just hang up when there is none. */
+static int certificate_asked(SSL *ssl, X509 **certificate, EVP_PKEY **key)
+{
+    struct stream *stream = SSL_get_app_data(ssl);
+
+    (void)certificate;
+    (void)key;
+    stream->asked = true;
+    return 0;
+}
+
+/* NULL: why has the reason. */
+static SSL_CTX *context_new(const struct tls_options *options, char *why, size_t why_size)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+
+    (void)snprintf(why, why_size, "TLS: OpenSSL does not start");
+    if (context == NULL || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
+        !alpn_set(context, options->alpn) ||
+        !authorities_load(context, options->ca, why, why_size) ||
+        (options->cert != NULL && !certificate_load(context, options, why, why_size))) {
+        SSL_CTX_free(context);
+        return NULL;
+    }
+    SSL_CTX_set_verify(
+        context, options->verify == TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+    (void)SSL_CTX_set_mode(context,
+                           SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    if (options->cert == NULL)
+        SSL_CTX_set_client_cert_cb(context, certificate_asked);
+    return context;
+}
+
+static const char *system_path(const char *variable, const char *fallback)
+{
+    const char *set = secure_getenv(variable);
+
+    return set != NULL ? set : fallback;
+}
+
+static struct version version_of(const char *path)
+{
+    struct version version = {.is_there = false};
+    struct timespec now;
+    struct stat st;
+
+    if (path == NULL || stat(path, &st) != 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+        return version;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (struct version){
+        .is_there = true,
+        .is_old = st.st_ctim.tv_sec + 1 < now.tv_sec,
+        .device = st.st_dev,
+        .number = st.st_ino,
+        .changed = st.st_ctim,
+    };
+}
+
+static void versions_take(const struct tls_options *options, struct version out[WATCHED])
+{
+    const char *paths[WATCHED] = {options->ca, NULL, options->cert, options->key};
+
+    if (options->ca == NULL) {
+        paths[0] = system_path(X509_get_default_cert_file_env(), X509_get_default_cert_file());
+        paths[1] = system_path(X509_get_default_cert_dir_env(), X509_get_default_cert_dir());
+    }
+    for (size_t i = 0; i < WATCHED; i++)
+        out[i] = version_of(paths[i]);
+}
+
+static bool is_same(const struct version *a, const struct version *b)
+{
+    return a->is_there == b->is_there && a->device == b->device && a->number == b->number &&
+           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* With the mutex held, as the next function. strict: a version that is not old is not the same. */
+static bool is_from(const struct tls_context *context, const struct version now[WATCHED],
+                    bool strict)
+{
+    for (size_t i = 0; i < WATCHED; i++)
+        if (!is_same(&context->from[i], &now[i]) ||
+            (strict && now[i].is_there && !context->from[i].is_old))
+            return false;
+    return true;
+}
+
+/* The versions are from before the reading: what changes meanwhile is read again. */
+static bool renew(struct tls_context *context, char *why, size_t why_size)
+{
+    struct version now[WATCHED];
+    SSL_CTX *made = NULL;
+
+    versions_take(&context->options, now);
+    if (context->made != NULL && (context->for_good || is_from(context, now, true)))
+        return true;
+    made = context_new(&context->options, why, why_size);
+    if (made == NULL)
+        return false;
+    SSL_CTX_free(context->made); /* its connections keep it */
+    context->made = made;
+    memcpy(context->from, now, sizeof now);
+    return true;
+}
+
+static bool is_pipe(const char *path, const struct version *version)
+{
+    return path != NULL && !version->is_there;
+}
+
+/* A file is found again if the process has changed its directory. NULL: no memory. */
+static char *path_copy(const char *directory, const char *path)
+{
+    char *copy = NULL;
+
+    if (path[0] == '/' || directory == NULL)
+        return strdup(path);
+    return asprintf(&copy, "%s/%s", directory, path) < 0 ? NULL : copy;
+}
+
+static bool options_copy(struct tls_context *context, const struct tls_options *options)
+{
+    const char **const texts[TEXTS] = {&context->options.ca, &context->options.cert,
+                                       &context->options.key, &context->options.alpn};
+
+    context->options = *options;
+    for (size_t i = 0; i < TEXTS; i++) {
+        if (*texts[i] == NULL)
+            continue;
+        context->texts[i] = texts[i] == &context->options.alpn
+                                ? strdup(*texts[i])
+                                : path_copy(options->directory, *texts[i]);
+        if (context->texts[i] == NULL)
+            return false;
+        *texts[i] = context->texts[i];
+    }
+    return true;
+}
+
+struct tls_context *tls_context_new(const struct tls_options *options, enum dlock_status *status,
+                                    char *why, size_t why_size)
+{
+    struct tls_context *context = calloc(1, sizeof *context);
+    bool copied = context != NULL && options_copy(context, options);
+
+    ERR_clear_error();
+    *status = DLOCK_OK;
+    if (context != NULL)
+        (void)pthread_mutex_init(&context->mutex, NULL);
+    if (copied && renew(context, why, why_size)) {
+        context->for_good = is_pipe(options->ca, &context->from[0]) ||
+                            is_pipe(options->cert, &context->from[2]) ||
+                            is_pipe(options->key, &context->from[3]);
+        return context;
+    }
+    *status = !copied || is_memory(ERR_peek_error()) ? DLOCK_NOMEM : DLOCK_INVALID;
+    if (*status == DLOCK_NOMEM)
+        (void)snprintf(why, why_size, TLS_NO_MEMORY);
+    ERR_clear_error();
+    tls_context_free(context);
+    return NULL;
+}
+
+void tls_context_free(struct tls_context *context)
+{
+    if (context == NULL)
+        return;
+    SSL_CTX_free(context->made);
+    for (size_t i = 0; i < TEXTS; i++)
+        free(context->texts[i]);
+    (void)pthread_mutex_destroy(&context->mutex);
+    free(context);
+}
+
+SSL *tls_context_begin(struct tls_context *context, char *why, size_t why_size)
+{
+    SSL *ssl = NULL;
+
+    ERR_clear_error();
+    (void)pthread_mutex_lock(&context->mutex);
+    if (renew(context, why, why_size)) {
+        (void)snprintf(why, why_size, TLS_NO_MEMORY);
+        ssl = SSL_new(context->made);
+    }
+    (void)pthread_mutex_unlock(&context->mutex);
+    ERR_clear_error();
+    return ssl;
+}
+
+bool tls_context_is_current(struct tls_context *context)
+{
+    struct version now[WATCHED];
+    bool current = false;
+
+    versions_take(&context->options, now);
+    (void)pthread_mutex_lock(&context->mutex);
+    current = is_from(context, now, false);
+    (void)pthread_mutex_unlock(&context->mutex);
+    return current;
+}
