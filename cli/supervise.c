@@ -51,7 +51,7 @@ static void loss_report(struct supervise *s, const char *consequence)
 
 static void events_drain(struct supervise *s)
 {
-    struct dlock_notice event = {.struct_size = sizeof event};
+    struct dlock_notice event = DLOCK_NOTICE_INIT;
 
     while (dlock_client_next(s->client, &event, NULL) == 1)
         if (held_has(s->held, event.lock))

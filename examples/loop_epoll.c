@@ -46,7 +46,7 @@ int main(int argc, char **argv)
             left += dlock_start(lock, DLOCK_OP_LOCK, 10000, &err) == DLOCK_OK;
     }
     while (left > 0 && epoll_wait(loop, &event, 1, -1) >= 0) {
-        struct dlock_notice notice = {.struct_size = sizeof notice};
+        struct dlock_notice notice = DLOCK_NOTICE_INIT;
 
         while (dlock_client_next(client, &notice, &err) == 1)
             left -= notice_handle(&notice, &err);

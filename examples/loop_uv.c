@@ -24,7 +24,7 @@ static void notice_handle(const struct dlock_notice *notice, const struct dlock_
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
-    struct dlock_notice notice = {.struct_size = sizeof notice};
+    struct dlock_notice notice = DLOCK_NOTICE_INIT;
     struct dlock_error err = DLOCK_ERROR_INIT;
 
     (void)status, (void)events;

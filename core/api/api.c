@@ -146,6 +146,8 @@ int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
 
     if (status == DLOCK_OK && notice == NULL)
         status = dl_error(&e, DLOCK_INVALID, "notice is NULL");
+    if (status == DLOCK_OK)
+        status = dl_events_check(notice, &e);
     if (status == DLOCK_OK && client->on_lost == NULL) {
         (void)pthread_mutex_lock(&client->mutex);
         node = dl_events_pop(&client->events);

@@ -86,6 +86,8 @@ enum dlock_status dlock_client_stats(struct dlock_client *client, struct dlock_s
 
     if (status == DLOCK_OK && out == NULL)
         status = dl_error(&e, DLOCK_INVALID, "out is NULL");
+    if (status == DLOCK_OK)
+        status = dl_struct_size_check(out->struct_size, STATS_FIRST, "dlock_stats", &e);
     if (status == DLOCK_OK) {
         size_t size = dl_struct_size(out->struct_size, STATS_FIRST, sizeof stats);
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define OP_TIMEOUT_MAX_MS INT64_C(3600000)
-#define STRUCT_SIZE_MAX   4096 /* no options struct comes near; more is an uninitialised one */
 
 /* help is at most one line: docs/uri.md is made from it. */
 const struct dlock_option_spec dl_settings_options[] = {
@@ -119,21 +118,20 @@ void dl_settings_init(struct dl_settings *settings)
 enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, size_t first,
                                    const char *what, struct dlock_error *err)
 {
-    uint32_t said = 0;
-    size_t size;
+    uint32_t size = 0;
+    enum dlock_status status;
 
     memset(to, 0, to_size);
     if (from == NULL)
         return DLOCK_OK;
-    memcpy(&said, from, sizeof said);
-    size = said == 0 ? first : said;
-    if (size < sizeof said || size > STRUCT_SIZE_MAX)
-        return dl_error(err, DLOCK_INVALID, "%s.struct_size is %zu, want sizeof(struct %s)", what,
-                        size, what);
+    memcpy(&size, from, sizeof size);
+    status = dl_struct_size_check(size, first, what, err);
+    if (status != DLOCK_OK)
+        return status;
     for (size_t i = to_size; i < size; i++)
         if (((const char *)from)[i] != 0)
             return dl_error(err, DLOCK_INVALID,
-                            "%s has %zu bytes, and uses members that this library (%zu bytes) does "
+                            "%s has %u bytes, and uses members that this library (%zu bytes) does "
                             "not know",
                             what, size, to_size);
     memcpy(to, from, size < to_size ? size : to_size);

@@ -55,8 +55,8 @@ bool dl_settings_set(struct dl_settings *settings, const char *name, const char 
 /*
  * Copies a caller's struct, whose first member is its uint32_t struct_size, into `to`, zeroed where
  * an older, shorter one ends.
- * first: the first published size, which size 0 means. what: the struct's name, for the message.
- * INVALID: an absurd size, or a longer one that uses what we do not know.
+ * first: the first published size. what: the struct's name, for the message.
+ * INVALID: a size that nobody has set, or a longer one that uses what we do not know.
  */
 enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, size_t first,
                                    const char *what, struct dlock_error *err);

@@ -6,6 +6,8 @@
 #ifndef DL_STRUCT_SIZE_H
 #define DL_STRUCT_SIZE_H
 
+#include <dlock/types.h>
+
 #include <stddef.h>
 
 /* The size of a structure that ends with that member. */
@@ -13,7 +15,7 @@
 
 /*
  * How many bytes both sides know.
- * said: the structure's struct_size; 0 or less than the first published size means that size.
+ * said: the structure's struct_size; less than the first published size means that size.
  * first: the first published size.
  * known: the size that this library knows.
  */
@@ -23,5 +25,13 @@ static inline size_t dl_struct_size(size_t said, size_t first, size_t known)
 
     return size < known ? size : known;
 }
+
+/*
+ * INVALID: nobody has set the size of an application's structure. It is less than the first
+ * published size, or absurd; members would be passed over without a word.
+ * what: the structure's name, for the message.
+ */
+enum dlock_status dl_struct_size_check(size_t said, size_t first, const char *what,
+                                       struct dlock_error *err);
 
 #endif

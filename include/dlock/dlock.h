@@ -59,9 +59,10 @@
  * FORK. In a forked child each call on an inherited client or handle returns DLOCK_FORKED.
  * dlock_free and dlock_client_close release memory there and send nothing (C10).
  *
- * STRUCTURES. Set struct_size to the sizeof of the structure before you pass one. 0 means the first
- * published size. Members that are appended later are zero for older programs, and zero means
- * "default".
+ * STRUCTURES. Begin each structure that you pass with its initialiser, which sets struct_size to
+ * the sizeof of the structure: struct dlock_options options = DLOCK_OPTIONS_INIT. A struct_size of
+ * 0 is DLOCK_INVALID; only a struct dlock_error is filled all the same. Members that are appended
+ * later are zero for older programs, and zero means "default".
  *
  * SEVERAL NAMES that are held together: <dlock/set.h>.
  *
@@ -120,6 +121,19 @@ struct dlock_client_options {
                               DLOCK_NO_STORE; default: as the URI says */
 };
 
+/* An initialiser: zeroes, and the size. */
+#ifdef __cplusplus
+#define DLOCK_CLIENT_OPTIONS_INIT                                                  \
+    {                                                                              \
+        sizeof(struct dlock_client_options), {}, {}, {}, {}, {}, {}, DLOCK_DEFAULT \
+    }
+#else
+#define DLOCK_CLIENT_OPTIONS_INIT                          \
+    {                                                      \
+        .struct_size = sizeof(struct dlock_client_options) \
+    }
+#endif
+
 struct dlock_options {
     uint32_t struct_size; /* sizeof(struct dlock_options) */
     int64_t ttl_ms;       /* length of the lease, 50 ms to 7 days; 0: the client's, then 30 s */
@@ -151,6 +165,19 @@ struct dlock_options {
     const void *data;
     size_t data_len;
 };
+
+/* An initialiser: zeroes, and the size. */
+#ifdef __cplusplus
+#define DLOCK_OPTIONS_INIT                                                                      \
+    {                                                                                           \
+        sizeof(struct dlock_options), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, 0 \
+    }
+#else
+#define DLOCK_OPTIONS_INIT                          \
+    {                                               \
+        .struct_size = sizeof(struct dlock_options) \
+    }
+#endif
 
 /*
  * Opens a store: loads its plugin and connects to it.

@@ -120,7 +120,7 @@ class dlock::client
 {
 public:
     /* uri: NULL is the environment's DLOCK_URI, then the embedded default. Throws dlock::error. */
-    explicit client(const char *uri = nullptr, const dlock_client_options &options = {})
+    explicit client(const char *uri = nullptr, const dlock_client_options &options = client_options())
     {
         dlock_error err = DLOCK_ERROR_INIT;
         dlock_client *opened = nullptr;
@@ -128,7 +128,7 @@ public:
         outcome(dlock_client_open(uri, &options, &opened, &err), err).check();
         client_.reset(opened);
     }
-    explicit client(const std::string &uri, const dlock_client_options &options = {})
+    explicit client(const std::string &uri, const dlock_client_options &options = client_options())
         : client(uri.c_str(), options)
     {
     }
@@ -139,9 +139,8 @@ public:
     dlock_stats stats() const
     {
         dlock_error err = DLOCK_ERROR_INIT;
-        dlock_stats counted = {};
+        dlock_stats counted = DLOCK_STATS_INIT;
 
-        counted.struct_size = sizeof counted;
         outcome(dlock_client_stats(client_.get(), &counted, &err), err).check();
         return counted;
     }
@@ -355,18 +354,12 @@ inline const std::error_category &dlock::category() noexcept
 
 inline dlock_options dlock::options() noexcept
 {
-    dlock_options options = {};
-
-    options.struct_size = sizeof(options);
-    return options;
+    return DLOCK_OPTIONS_INIT;
 }
 
 inline dlock_client_options dlock::client_options() noexcept
 {
-    dlock_client_options options = {};
-
-    options.struct_size = sizeof(options);
-    return options;
+    return DLOCK_CLIENT_OPTIONS_INIT;
 }
 
 template <class Mutex> dlock::outcome dlock::unlock(std::unique_lock<Mutex> &lock) noexcept

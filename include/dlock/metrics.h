@@ -63,10 +63,24 @@ struct dlock_stats {
     struct dlock_histogram holds; /* from the grant to the unlock or the loss */
 };
 
+/* An initialiser: zeroes, and the size. */
+#ifdef __cplusplus
+#define DLOCK_STATS_INIT                                                                \
+    {                                                                                   \
+        sizeof(struct dlock_stats), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, \
+            dlock_histogram()                                                           \
+    }
+#else
+#define DLOCK_STATS_INIT                          \
+    {                                             \
+        .struct_size = sizeof(struct dlock_stats) \
+    }
+#endif
+
 /*
  * Copies the numbers.
  *
- * out: filled as far as its struct_size says.
+ * out: begins as DLOCK_STATS_INIT, and is filled as far as its struct_size says.
  * DLOCK_OK, DLOCK_INVALID, DLOCK_FORKED.
  */
 DLOCK_API enum dlock_status dlock_client_stats(struct dlock_client *client, struct dlock_stats *out,

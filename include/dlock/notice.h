@@ -5,7 +5,7 @@
  *
  * EXAMPLE. The loop waits for dlock_client_fd to be readable, and then takes all notices:
  *
- *     struct dlock_notice notice = {.struct_size = sizeof notice};
+ *     struct dlock_notice notice = DLOCK_NOTICE_INIT;
  *
  *     while (dlock_client_next(client, &notice, &err) == 1)
  *         if (notice.kind == DLOCK_NOTICE_DONE && notice.op == DLOCK_OP_LOCK)
@@ -64,6 +64,19 @@ struct dlock_notice {
     enum dlock_status status; /* DONE, OPENED: how it ended; else DLOCK_OK */
 };
 
+/* An initialiser: zeroes, and the size. */
+#ifdef __cplusplus
+#define DLOCK_NOTICE_INIT                                             \
+    {                                                                 \
+        sizeof(struct dlock_notice), {}, {}, {}, {}, {}, {}, DLOCK_OK \
+    }
+#else
+#define DLOCK_NOTICE_INIT                          \
+    {                                              \
+        .struct_size = sizeof(struct dlock_notice) \
+    }
+#endif
+
 /*
  * Told of each loss, on the client's renewer thread.
  *
@@ -84,9 +97,9 @@ DLOCK_API int dlock_client_fd(struct dlock_client *client);
 /*
  * Takes one notice from the queue. Does not block.
  *
- * notice: filled as far as its struct_size says.
+ * notice: begins as DLOCK_NOTICE_INIT, and is filled as far as its struct_size says.
  * Returns 1: *notice is filled, and *err has the text of its status, if that is not DLOCK_OK;
- * 0: none is queued; -1: error, and *err says which.
+ * 0: none is queued; -1: error, *err says which, and no notice was taken.
  */
 DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
                                 struct dlock_error *err);

@@ -200,9 +200,10 @@ struct dlock_node_error {
  * The detail of a failure, in the caller's memory. Every call that takes one fills it, also with
  * OK.
  *
- * Set struct_size before the call, as DLOCK_ERROR_INIT does; 0 means the first published size.
- * A NULL pointer is allowed in each call.
- * The text is one line of printable characters. It never holds a password.
+ * Set struct_size before the call, as DLOCK_ERROR_INIT does. 0 means the first published size,
+ * which has all members so far: an unlock must not be refused for the sake of its error. A NULL
+ * pointer is allowed in each call. The text is one line of printable characters. It never holds a
+ * password.
  */
 struct dlock_error {
     uint32_t struct_size; /* sizeof(struct dlock_error) */

@@ -176,33 +176,20 @@ Test(settings, out_of_range)
 
 Test(settings, struct_of_an_older_caller)
 {
-    struct dlock_options options = {.struct_size = offsetof(struct dlock_options, op_timeout_ms),
+    struct dlock_options options = {.struct_size = offsetof(struct dlock_options, end),
                                     .ttl_ms = 99,
-                                    .op_timeout_ms = -5,
-                                    .label = (const char *)1};
+                                    .end = (enum dlock_end)99,
+                                    .limit = -5,
+                                    .data = (const char *)1};
 
     cr_assert_eq(dl_settings_for_lock(&base, &options, &out, &err), DLOCK_OK, "%s", err.message);
     cr_expect_eq(out.ttl_ms, 99);
-    cr_expect_eq(out.op_timeout_ms, 0);
+    cr_expect_eq(out.limit, 1);
     options.struct_size = 3;
     cr_assert_eq(dl_settings_for_lock(&base, &options, &out, &err), DLOCK_INVALID);
     cr_expect(strstr(err.message, "struct_size is 3") != NULL, "%s", err.message);
     options.struct_size = UINT32_MAX;
     cr_assert_eq(dl_settings_for_lock(&base, &options, &out, &err), DLOCK_INVALID);
-}
-
-/* Whatever the struct has grown to since. */
-Test(settings, struct_of_a_caller_that_says_no_size)
-{
-    struct {
-        struct dlock_options known;
-        char later[16];
-    } options = {.known = {.ttl_ms = 99, .queue = DLOCK_OFF}, .later = "not looked at"};
-
-    cr_assert_eq(dl_settings_for_lock(&base, &options.known, &out, &err), DLOCK_OK, "%s",
-                 err.message);
-    cr_expect_eq(out.ttl_ms, 99);
-    cr_expect_eq(out.queue, DLOCK_OFF);
 }
 
 Test(settings, struct_of_a_newer_caller)

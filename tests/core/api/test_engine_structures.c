@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: core/sys/struct_size.c */
+/* Is a structure refused whose struct_size the application has not set, so that no member of it is
+ * passed over without a word? Each public structure. */
+#include "engine.h"
+
+#include <criterion/criterion.h>
+#include <dlock/metrics.h>
+#include <dlock/set.h>
+
+static struct dlock_error err = DLOCK_ERROR_INIT;
+static struct dlt_engine engine;
+
+static void set_up(void)
+{
+    dlt_engine_open(&engine, "structures", NULL);
+}
+
+static void tear_down(void)
+{
+    dlt_engine_close(&engine);
+}
+
+TestSuite(structures, .init = set_up, .fini = tear_down);
+
+static void expect_named(const char *what)
+{
+    cr_expect_eq(err.status, DLOCK_INVALID);
+    cr_expect(strstr(err.message, "struct_size is 0") != NULL, "%s", err.message);
+    cr_expect(strstr(err.message, what) != NULL, "%s", err.message);
+}
+
+Test(structures, options_of_a_handle_or_a_set)
+{
+    const struct dlock_options zeroed = {.limit = 2, .keep_ms = 5, .end = DLOCK_END_TTL};
+    struct dlock_options options = DLOCK_OPTIONS_INIT;
+    const char *const names[] = {"a"};
+    struct dlock *lock = NULL;
+    struct dlock_set *set = NULL;
+
+    cr_assert_eq(dlock_new(engine.client, "a", 1, &zeroed, &lock, &err), DLOCK_INVALID);
+    expect_named("dlock_options");
+    cr_assert_eq(dlock_set_new(engine.client, names, NULL, 1, &zeroed, &set, &err), DLOCK_INVALID);
+    expect_named("dlock_options");
+    cr_expect(lock == NULL && set == NULL);
+    options.limit = 2;
+    cr_assert_eq(dlock_new(engine.client, "a", 1, &options, &lock, &err), DLOCK_OK);
+    dlock_free(lock);
+}
+
+Test(structures, options_of_a_client)
+{
+    const struct dlock_client_options zeroed = {.defaults = "ttl=1s"};
+    struct dlock_client_options options = DLOCK_CLIENT_OPTIONS_INIT;
+    struct dlock_client *client = NULL;
+
+    cr_assert_eq(dlock_client_open("memory://a", &zeroed, &client, &err), DLOCK_INVALID);
+    expect_named("dlock_client_options");
+    cr_assert_eq(dlock_client_open_start("memory://a", &zeroed, &client, &err), DLOCK_INVALID);
+    expect_named("dlock_client_options");
+    cr_expect_null(client);
+    options.plugin_dirs = "/nonexistent";
+    cr_assert_eq(dlock_client_open("memory://a", &options, &client, &err), DLOCK_NO_PLUGIN);
+}
+
+/* Else a refused acquire would read as DLOCK_OK. */
+Test(structures, C19_a_notice_that_stays_in_the_queue)
+{
+    struct dlock_notice zeroed = {0}, notice = DLOCK_NOTICE_INIT;
+    struct dlock *held = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock *other = dlt_engine_lock(&engine, "a", NULL);
+
+    cr_assert_eq(dlock_client_next(engine.client, &zeroed, &err), -1);
+    expect_named("dlock_notice");
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, held, 0), DLOCK_OK);
+    cr_assert_eq(dlock_start(other, DLOCK_OP_LOCK, DLOCK_TRY, NULL), DLOCK_OK);
+    dlt_settle();
+    cr_assert_eq(dlock_client_next(engine.client, &zeroed, &err), -1);
+    expect_named("dlock_notice");
+    cr_expect_neq(zeroed.kind, DLOCK_NOTICE_DONE);
+    cr_assert_eq(dlock_client_next(engine.client, &notice, &err), 1);
+    cr_expect_eq(notice.lock, other);
+    cr_expect_eq(notice.status, DLOCK_BUSY);
+    dlock_free(other);
+    (void)dlt_do(&engine, DLT_FREE, held, 0);
+}
+
+Test(structures, stats)
+{
+    struct dlock_stats zeroed = {0}, stats = DLOCK_STATS_INIT;
+
+    cr_assert_eq(dlock_client_stats(engine.client, &zeroed, &err), DLOCK_INVALID);
+    expect_named("dlock_stats");
+    cr_assert_eq(dlock_client_stats(engine.client, &stats, &err), DLOCK_OK);
+}
+
+/* An unlock must not fail for the sake of its error. */
+Test(structures, an_error_is_filled_whole_all_the_same)
+{
+    struct dlock_error zeroed = {0};
+    struct dlock *lock = dlt_engine_lock(&engine, "a", NULL);
+
+    cr_assert_eq(dlock_unlock(lock, &zeroed), DLOCK_NOT_HELD);
+    cr_expect_eq(zeroed.status, DLOCK_NOT_HELD);
+    cr_expect_str_eq(zeroed.origin, "core");
+    cr_expect_str_neq(zeroed.message, "");
+    dlock_free(lock);
+}
