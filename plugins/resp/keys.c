@@ -60,12 +60,13 @@ size_t resp_keys_other(char out[RESP_KEY_MAX], const struct resp_keys *keys, siz
     return len + end_len;
 }
 
+/* Braces: keys of a name; an exclamation mark: plugins/redis/guard.c. */
 static bool is_ours(const struct resp_config *config, const unsigned char *name, uint32_t name_len)
 {
     size_t len = strlen(config->prefix);
 
     return config->raw && name_len > len && memcmp(name, config->prefix, len) == 0 &&
-           name[len] == '{';
+           (name[len] == '{' || name[len] == '!');
 }
 
 /* The name stands in the braces of our keys as it is: a cluster hashes the same bytes. */
@@ -87,7 +88,8 @@ enum dlock_status resp_keys_refuse(const struct resp_config *config, const unsig
             "bytes beyond ASCII");
     if (!is_ours(config, name, name_len))
         return DLOCK_OK;
-    return resp_error_fail(config, err, DLOCK_INVALID, "key=raw: a name may not begin with %s{",
+    return resp_error_fail(config, err, DLOCK_INVALID,
+                           "key=raw: a name may not begin with %s{ or %s!", config->prefix,
                            config->prefix);
 }
 

@@ -377,6 +377,27 @@ Test(slots, TRY_7_raw_names_meet_no_auxiliary_key)
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
 }
 
+/* TRY-7: ... nor the record of the failover guard. */
+Test(slots, TRY_7_raw_names_meet_no_record_of_the_guard)
+{
+    static const char *const names[] = {"dl:!", "dl:!{7}", "dl:!{7}:s"};
+    struct dlt_holder holders[4];
+    size_t count = 4;
+
+    reopen("key", "raw");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        (void)dlt_redis_ask(&server, "SET %s record PX 60000", names[i]);
+        dlt_request(&s, &b, names[i], 'b', 60000);
+        cr_assert_eq(dlt_try(&s, &b), DLOCK_INVALID, "%s", names[i]);
+        cr_assert(strstr(s.err.message, "dl:!") != NULL, "%s", s.err.message);
+        cr_assert_eq(dlt_break(&s, names[i], NULL), DLOCK_INVALID);
+        cr_assert_eq(dlt_inspect(&s, names[i], holders, &count), DLOCK_INVALID);
+        count = 4;
+    }
+    cr_assert_eq(dlt_list(&s, "", holders, &count), DLOCK_OK);
+    cr_assert_eq(count, 0, "the list has no record");
+}
+
 /* TRY-6: what is known of a lease lasts longer than it, however long that is. */
 Test(slots, TRY_6_the_counter_outlives_the_longest_lease)
 {
