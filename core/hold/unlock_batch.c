@@ -31,14 +31,13 @@ static void no_session(struct dl_release *release, enum dlock_status status,
 static void exchange(struct dlock_client *client, struct dl_session *session,
                      struct dl_release *const *releases, size_t n)
 {
-    struct dlock_batch_op elements[DL_BATCH_MOST], *ops[DL_BATCH_MOST];
+    struct dlock_batch_op elements[DL_BATCH_MOST], *ops[DL_BATCH_MOST] = {NULL};
 
     for (size_t i = 0; i < n; i++) {
         struct dl_claim *claim = releases[i]->lock->claim;
 
         dl_claim_unlock_request(client, claim, releases[i]->fsm.deadline_ns);
-        elements[i].req = &claim->req;
-        elements[i].err = releases[i]->err;
+        elements[i] = (struct dlock_batch_op){.req = &claim->req, .err = releases[i]->err};
         ops[i] = &elements[i];
     }
     dl_dispatch_unlock_batch(client->plugin, session->self, ops, n);

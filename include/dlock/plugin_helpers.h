@@ -67,7 +67,8 @@ dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status
     err->code = code;
     (void)snprintf(err->origin, sizeof err->origin, "%s", origin);
     va_start(args, format);
-    (void)vsnprintf(err->message, sizeof err->message, format, args);
+    if (vsnprintf(err->message, sizeof err->message, format, args) < 0)
+        err->message[0] = '\0';
     va_end(args);
     return status;
 }

@@ -188,7 +188,7 @@ static enum dlock_status member_probe(struct etcd_session *session, size_t index
 {
     struct etcd_channel *channel = NULL;
     struct answers answers;
-    char name[24];
+    char name[32];
     enum dlock_status status =
         etcd_connect(&session->endpoints.cluster, index, deadline_ns, &channel, member, err);
 

@@ -321,7 +321,7 @@ static void parents_make(struct take *const *takes, size_t n)
 /* Deletes the nodes that have to go. */
 static void refused_delete(struct take *const *takes, size_t n)
 {
-    struct zk_refusal *refusals[ZK_TAKE_MOST];
+    struct zk_refusal *refusals[ZK_TAKE_MOST] = {NULL};
     struct take *of[ZK_TAKE_MOST];
     size_t count = 0;
 

@@ -274,7 +274,7 @@ static const struct kind kinds[] = {
 };
 
 struct word {
-    char name[16], value[96];
+    char name[24], value[96];
 };
 
 /* The text with each of the words in it replaced; not freed, the command begins soon. */

@@ -236,9 +236,10 @@ static unsigned tree_delete(struct dlt_zk_client *client, const char *path, unsi
     for (size_t i = 0; i < children->count; i++) {
         char child[1024];
 
-        (void)snprintf(child, sizeof child, "%s/%s", strcmp(path, "/") == 0 ? "" : path,
-                       children->names[i]);
-        if (strcmp(child, "/zookeeper") != 0)
+        int len = snprintf(child, sizeof child, "%s/%s", strcmp(path, "/") == 0 ? "" : path,
+                           children->names[i]);
+
+        if (len < (int)sizeof child && strcmp(child, "/zookeeper") != 0)
             count += tree_delete(client, child, depth + 1);
     }
     free(children);

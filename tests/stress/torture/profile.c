@@ -67,10 +67,11 @@ const struct profile *profile_find(const char *name)
 const struct profile *profile_without_rule(unsigned rule)
 {
     static struct profile profile;
+    const struct profile *failover = profile_find("F");
 
-    if (rule == 0 || rule > GUARD_RULES || rule == 10 || rule == 11)
+    if (failover == NULL || rule == 0 || rule > GUARD_RULES || rule == 10 || rule == 11)
         return NULL;
-    profile = *profile_find("F");
+    profile = *failover;
     profile.text = "a master is replaced, and a rule of the failover guard is off";
     profile.found = rule == 8 ? RULE_BIT(FENCE) : TWO_AT_ONCE | RULE_BIT(FENCE);
     return &profile;
