@@ -14,10 +14,11 @@ bool dl_lengthen_is_due(const struct dlock *lock, const struct dl_acquire_fsm *a
                         int64_t lease_ms, int64_t now_ns);
 
 /*
- * Renews the lease of an attempt that is done, if the lease is shorter than the ttl, the renewer
- * will not renew it in time, and the call has time to do so; reports the result to the attempt. The
- * wait for the answer takes at most half of the time that the lease can spare; without an answer
- * the lease is used as it is. *now_ns: the time after the wait. true: the attempt goes on.
+ * Renews the lease of an attempt that is done, if the lease is shorter than the ttl, the call has
+ * time to do so, and the renewer will not renew it in time or too little is left of it
+ * (dl_handle_least_ns); reports the result to the attempt. The wait for the answer takes at most
+ * half of the time that the lease can spare; without an answer the lease is used as it is, unless
+ * too little is left. *now_ns: the time after the wait. true: the attempt goes on.
  */
 bool dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, int64_t *lease_ms,
                  int64_t *now_ns, struct dlock_error *err);

@@ -126,7 +126,7 @@ static enum dlock_status adopt_renew(struct dlock *lock, int64_t *lease_ms, int6
     if (status == DLOCK_LOST)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name any more");
     if (status == DLOCK_OK &&
-        !dl_validity_enough(dl_client_now(lock->client), *until_ns, *lease_ms))
+        *until_ns - dl_client_now(lock->client) <= dl_handle_least_ns(lock, *lease_ms))
         return dl_error(err, DLOCK_UNKNOWN, "the answer came too late to be of use");
     return status;
 }

@@ -91,7 +91,7 @@ static bool all_begin(struct dlock_set *set)
     (void)pthread_mutex_lock(&set->client->mutex);
     for (size_t i = 0; i < set->count; i++) {
         struct dlock *member = set->members[i];
-        int64_t least_ns = dl_validity_least_ns(member->renewal.lease_ms);
+        int64_t least_ns = dl_handle_least_ns(member, member->renewal.lease_ms);
 
         if (member->options->max_hold_ms > 0)
             least_ns = 0;

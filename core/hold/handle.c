@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/handle.h"
 #include "hold/operation.h"
+#include "hold/validity.h"
 #include "sys/error.h"
 
 #include <stdlib.h>
+
+/* A queue grants leases of its waiter_lease, which may be below a tenth of the ttl. */
+#define SHORT_LEAST_NS DL_NS_PER_S
 
 void dl_handle_link_locked(struct dlock *lock)
 {
@@ -46,6 +50,18 @@ int64_t dl_handle_ttl_ms(const struct dlock *lock)
 int64_t dl_handle_op_timeout_ms(const struct dlock *lock)
 {
     return dl_settings_op_timeout_ms(lock->options->op_timeout_ms, dl_handle_ttl_ms(lock));
+}
+
+int64_t dl_handle_least_ns(const struct dlock *lock, int64_t lease_ms)
+{
+    int64_t lease_ns = dl_validity_least_ns(lease_ms);
+    int64_t ttl_ns = dl_validity_least_ns(lock->claim->req.ttl_ms);
+
+    if (dl_client_has(lock->client, DLOCK_CAP_SESSION))
+        return lease_ns;
+    if (!dl_client_has(lock->client, DLOCK_CAP_TETHERED))
+        ttl_ns = dl_earlier(ttl_ns, SHORT_LEAST_NS);
+    return dl_later(lease_ns, ttl_ns);
 }
 
 void dl_handle_mark_claim(struct dlock *lock)

@@ -115,6 +115,12 @@ enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode 
 int64_t dl_handle_ttl_ms(const struct dlock *lock);
 int64_t dl_handle_op_timeout_ms(const struct dlock *lock);
 
+/* C3: how much has to be left of a lease that the store counts as lease_ms. A lease below the ttl
+ * may be the rest of a longer one, so that a tenth of it says nothing: a tenth of the ttl counts,
+ * and at most a second of it where a queue grants short leases. A session gives the same lease each
+ * time, and a tenth of that counts. */
+int64_t dl_handle_least_ns(const struct dlock *lock, int64_t lease_ms);
+
 /* Sets the members of the claim that come from the handle's options, but not the ttl. */
 void dl_handle_mark_claim(struct dlock *lock);
 

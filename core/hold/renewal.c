@@ -95,7 +95,7 @@ enum dlock_status dl_renewal_answered(struct dl_renewal *renewal, struct dl_leas
     *stale = false;
     if (*gone)
         return DLOCK_LOST;
-    if (extended && dl_validity_enough(answer->now_ns, until_ns, answer->lease_ms)) {
+    if (extended && until_ns - answer->now_ns > answer->least_ns) {
         if (dl_lease_extend(lease, answer->now_ns, dl_earlier(until_ns, renewal->hold_until_ns))) {
             renewal->lease_ms = answer->lease_ms;
             renewal->failures = 0;

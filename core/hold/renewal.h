@@ -54,6 +54,7 @@ struct dl_renewal_answer {
     int64_t sent_ns, now_ns;
     enum dlock_status status;
     int64_t lease_ms; /* of OK */
+    int64_t least_ns; /* has to be left of it (C3) */
     uint64_t random;
 };
 

@@ -264,7 +264,7 @@ DLOCK_API void dlock_free(struct dlock *lock);
  * mode: DLOCK_SHARED needs DLOCK_CAP_RWLOCK.
  * timeout_ms: how long to wait, DLOCK_FOREVER, DLOCK_TRY or DLOCK_WAIT. 0: one attempt.
  *
- *   DLOCK_OK         held, and valid for at least 10 ms or a tenth of the lease, whichever is more;
+ *   DLOCK_OK         held, and valid for at least 10 ms or a tenth of the ttl, whichever is more;
  *                    or for max_hold if that is less (C3)
  *   DLOCK_BUSY       one attempt was made, and another owner holds the name
  *   DLOCK_TIMEOUT    not acquired

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/acquire/lengthen.c core/hold/renewal.c */
+/* Tests: core/acquire/lengthen.c core/hold/renewal.c core/hold/handle.c */
 /* A lease that is shorter than the ttl, as a queue grants it, or than an exchange of the renewer:
  * is it extended in time, and does that keep what acquiring promises? Virtual time. */
 #include "engine.h"
+#include "tethered.h"
 
 #include <criterion/criterion.h>
 
@@ -150,4 +151,118 @@ Test(short_lease, C5_the_loss_of_a_lease_taken_during_an_exchange_is_told_in_tim
     dlock_free(held);
     dlock_free(brief);
     dlock_free(other);
+}
+
+/* ---- the store gives the rest of a lease, or of the session that carries it ---- */
+
+#define REST_MS 80
+
+static struct dlock_backend_ops resting_ops;
+static struct dlock_plugin resting;
+static const struct dlock_backend_ops *whole;
+static unsigned rests; /* so many more grants and renewals are of a rest */
+
+static void rest(enum dlock_status status, struct dlock_grant *grant)
+{
+    if (status != DLOCK_OK || rests == 0)
+        return;
+    rests--;
+    grant->lease_ms = REST_MS;
+}
+
+static enum dlock_status resting_trylock(void *self, const struct dlock_request *req,
+                                         struct dlock_grant *grant, struct dlock_error *err)
+{
+    enum dlock_status status = whole->trylock(self, req, grant, err);
+
+    rest(status, grant);
+    return status;
+}
+
+static enum dlock_status resting_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+                                       int64_t deadline_ns, struct dlock_error *err)
+{
+    enum dlock_status status = whole->renew(self, ops, n, deadline_ns, err);
+
+    for (size_t i = 0; i < n; i++)
+        rest(ops[i]->status, &ops[i]->grant);
+    return status;
+}
+
+static void begin_resting(bool tethered, unsigned count)
+{
+    resting = tethered ? *dlt_tethered_plugin("short") : *dlock_plugin_memory_hooked();
+    whole = resting.ops;
+    resting_ops = *whole;
+    resting_ops.trylock = resting_trylock;
+    resting_ops.renew = resting_renew;
+    resting.ops = &resting_ops;
+    rests = count;
+    dlt_engine_open(&engine, "short", &(struct dlt_setup){.plugin = &resting});
+    rival = dlt_engine_rival(&engine);
+    lock = dlt_engine_lock(&engine, "a", NULL);
+}
+
+/* C3 of a ttl of 30 s. */
+static void expect_lengthened(bool tethered)
+{
+    begin_resting(tethered, 1);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    cr_assert_gt(dlock_remaining_ms(lock), 3000);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 1);
+}
+
+Test(short_lease, C3_a_rest_below_a_tenth_of_the_ttl_is_lengthened_first)
+{
+    expect_lengthened(false);
+}
+
+Test(short_lease, C3_the_rest_of_a_session_is_lengthened_first)
+{
+    expect_lengthened(true);
+}
+
+Test(short_lease, C3_a_rest_that_stays_one_is_no_success)
+{
+    char hex[DLOCK_TOKEN_CHARS];
+
+    begin_resting(true, 2);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_TIMEOUT);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
+    cr_assert_str_eq(dlt_owner(&engine, "a", hex), "", "it is given back");
+}
+
+Test(short_lease, C3_a_wait_goes_on_until_there_is_more_than_a_rest)
+{
+    begin_resting(true, 4);
+    cr_assert_eq(dlt_do(&engine, DLT_TIMEDLOCK, lock, 1000), DLOCK_OK);
+    cr_assert_gt(dlock_remaining_ms(lock), 3000);
+    cr_assert_eq(rests, 0);
+}
+
+Test(short_lease, C3_a_renewal_that_gives_a_rest_is_no_success)
+{
+    int64_t left_ms;
+
+    begin_resting(true, 0);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    left_ms = dlock_remaining_ms(lock);
+    rests = 1;
+    cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), DLOCK_UNKNOWN);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_DOUBTFUL);
+    cr_assert_eq(dlock_remaining_ms(lock), left_ms, "the old validity stays");
+    dlt_engine_run(&engine, 10);
+    cr_assert_eq(dlock_state(lock), DLOCK_STATE_HELD, "and it is renewed again, soon");
+}
+
+Test(short_lease, C3_a_fresh_grant_of_the_queue_costs_no_exchange_more)
+{
+    struct dlt_call wait;
+
+    begin(NULL);
+    dlt_call_start(&wait, &engine, DLT_LOCK, lock, 0);
+    dlock_free(held);
+    cr_assert_eq(dlt_call_finish(&wait, 10), DLOCK_OK);
+    cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 0);
+    cr_assert_gt(dlock_remaining_ms(lock), 1000);
 }

@@ -31,7 +31,7 @@ static int64_t at_ms(void)
 
 static enum dlock_status answered(int64_t sent_ms, int64_t now_ms, enum dlock_status status)
 {
-    struct dl_renewal_answer answer = {sent_ms * MS, now_ms * MS, status, 30000, 0};
+    struct dl_renewal_answer answer = {sent_ms * MS, now_ms * MS, status, 30000, 3000 * MS, 0};
 
     return dl_renewal_answered(&renewal, &lease, &answer, &gone, &stale);
 }

@@ -76,7 +76,8 @@ dlt_add_sim_defect(no_drift everything any 100 OVERLAP core/hold/validity.c
   "return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS" "return lease_ms * 0")
 dlt_add_sim_defect(no_least_validity lossy queue 300 C3 core/hold/validity.c
   "return until_ns - now_ns > dl_validity_least_ns(lease_ms)"
-  "return until_ns > now_ns || lease_ms < 0")
+  "return until_ns > now_ns || lease_ms < 0"
+  core/hold/handle.c "return dl_later(lease_ns, ttl_ns)" "return lease_ns < 0 ? ttl_ns : 0")
 dlt_add_sim_defect(grant_counts_from_reply lossy any 100 OVERLAP core/acquire/acquire_fsm.c
   "grant->since_ns != 0 ? grant->since_ns : sent_ns"
   "grant->since_ns != 0 ? grant->since_ns : now_ns")
@@ -127,8 +128,8 @@ dlt_add_sim_defect(batch_deadlines_are_far_apart lossy any 100 BAT-3 core/hold/u
 dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/client/local_queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
 dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire/lengthen.c
-  "deadline_ns = dl_acquire_fsm_exchange_until(attempt, *now_ns)"
-  "deadline_ns = *now_ns + attempt->rules.op_timeout_ns")
+  "deadline_ns = dl_acquire_fsm_exchange_until(attempt, now_ns)"
+  "deadline_ns = now_ns + attempt->rules.op_timeout_ns")
 dlt_add_sim_defect(session_used_again lossy session 100 FAI-1 core/hold/claim.c
   "status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN" "DLOCK_OK")
 dlt_add_sim_defect(asks_for_any_ttl grid any 20 TTL-1 core/hold/handle.c

@@ -330,6 +330,7 @@ static void renew(struct name *name, const struct sim_ask *ask, int64_t now_ns,
         answer->status = DLOCK_LOST;
         return;
     }
+    claim->ask.ttl_ms = ask->ttl_ms;
     extend(claim, ask->ttl_ms, now_ns);
     if ((ask->flags & DLOCK_REQ_DOWNGRADE) != 0)
         claim->ask.mode = DLOCK_SHARED;
