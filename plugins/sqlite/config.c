@@ -128,45 +128,9 @@ static enum sqlite_access access_of_file(const struct sqlite_config *config)
     return wal || shm ? SQ_ACCESS_READ : SQ_ACCESS_SNAPSHOT;
 }
 
-/* SQLite would believe what another user puts beside a file that only its owner may write. */
-static enum dlock_status sibling_check(const struct sqlite_config *config, const struct stat *file,
-                                       const char *suffix, struct dlock_error *err)
-{
-    char *path = sqlite_config_sibling(config, suffix);
-    struct stat st;
-    enum dlock_status status = DLOCK_OK;
-
-    if (path == NULL)
-        return out_of_memory(err);
-    if (lstat(path, &st) == 0 && st.st_uid != file->st_uid && st.st_uid != 0)
-        status =
-            dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, 0,
-                       "%.150s belongs to another user than the store, in a directory in which "
-                       "everybody may make files",
-                       path);
-    free(path);
-    return status;
-}
-
-static enum dlock_status directory_check(const struct sqlite_config *config,
-                                         const struct stat *file, struct dlock_error *err)
-{
-    struct stat directory;
-    enum dlock_status status = DLOCK_OK;
-
-    if (stat(config->directory, &directory) != 0)
-        return sqlite_os_error_fail(err, config->directory, "examine", errno);
-    if ((directory.st_mode & S_IWOTH) == 0 || (file->st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return DLOCK_OK;
-    status = sibling_check(config, file, "-wal", err);
-    return status == DLOCK_OK ? sibling_check(config, file, "-shm", err) : status;
-}
-
 static enum dlock_status file_check(struct sqlite_config *config, const struct stat *st,
                                     struct dlock_error *err)
 {
-    enum dlock_status status = DLOCK_OK;
-
     if (!S_ISREG(st->st_mode))
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, "%.200s is not a regular file",
                           config->path);
@@ -174,9 +138,8 @@ static enum dlock_status file_check(struct sqlite_config *config, const struct s
         return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
                           "%.180s has %lu hard links; a store has one name", config->path,
                           (unsigned long)st->st_nlink);
-    status = directory_check(config, st, err);
-    if (status != DLOCK_OK || config->create)
-        return status;
+    if (config->create)
+        return DLOCK_OK;
     if (st->st_size == 0)
         return sqlite_config_no_store(config, err);
     config->access = access_of_file(config);

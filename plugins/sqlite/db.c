@@ -6,6 +6,7 @@
 #include "errmap.h"
 #include "layout.h"
 #include "os_error.h"
+#include "trust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,25 +52,31 @@ static char *snapshot_uri(const char *path)
     return asprintf(&uri, "file:%s?immutable=1", escaped) < 0 ? NULL : uri;
 }
 
-int sqlite_db_connect(const struct sqlite_config *config, sqlite3 **handle)
+enum dlock_status sqlite_db_connect(const struct sqlite_config *config, sqlite3 **handle,
+                                    struct dlock_error *err)
 {
+    enum dlock_status status = sqlite_trust_check(config, err);
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE |
                 SQLITE_OPEN_NOFOLLOW;
     char *uri = NULL;
     int rc = SQLITE_NOMEM;
 
+    if (status != DLOCK_OK)
+        return status;
     flags |= config->access == SQ_ACCESS_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
     if (config->access == SQ_ACCESS_SNAPSHOT) {
         uri = snapshot_uri(config->real);
         flags |= SQLITE_OPEN_URI;
     }
     /* The VFS by name: a program may have made another one its default. */
-    if (config->access != SQ_ACCESS_SNAPSHOT || uri != NULL)
-        rc = sqlite3_open_v2(uri != NULL ? uri : config->real, handle, flags, "unix");
+    if (sqlite_trust_vfs() != NULL && (config->access != SQ_ACCESS_SNAPSHOT || uri != NULL))
+        rc = sqlite3_open_v2(uri != NULL ? uri : config->real, handle, flags, sqlite_trust_vfs());
     free(uri);
     for (size_t i = 0; rc == SQLITE_OK && i < sizeof dbconfigs / sizeof dbconfigs[0]; i++)
         rc = sqlite3_db_config(*handle, dbconfigs[i].option, dbconfigs[i].value, NULL);
-    return rc;
+    if (rc == SQLITE_OK)
+        return DLOCK_OK;
+    return sqlite_errmap_fail(err, *handle, config, sqlite_errmap_status(rc), rc);
 }
 
 enum dlock_status sqlite_db_check_writable(sqlite3 *handle, const struct sqlite_config *config,
@@ -197,10 +204,9 @@ enum dlock_status sqlite_db_open(struct sqlite_db *db, const struct sqlite_confi
     int rc = SQLITE_OK;
 
     db->config = config;
-    rc = sqlite_db_connect(config, &db->handle);
-    if (rc != SQLITE_OK)
-        return sqlite_db_fail(db, rc, err);
-    status = sqlite_db_check_writable(db->handle, config, err);
+    status = sqlite_db_connect(config, &db->handle, err);
+    if (status == DLOCK_OK)
+        status = sqlite_db_check_writable(db->handle, config, err);
     if (status != DLOCK_OK)
         return status;
     rc = settings_make(db);

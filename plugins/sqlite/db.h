@@ -31,8 +31,10 @@ void sqlite_db_close(struct sqlite_db *db);
  * configured it. */
 bool sqlite_db_is_threadsafe(void);
 
-/* Opens the connection alone, with settings that leave no surprises. Returns a code of SQLite. */
-int sqlite_db_connect(const struct sqlite_config *config, sqlite3 **handle);
+/* Opens the connection alone, with settings that leave no surprises. The caller closes *handle,
+ * also after a failure. */
+enum dlock_status sqlite_db_connect(const struct sqlite_config *config, sqlite3 **handle,
+                                    struct dlock_error *err);
 
 /* CONFIG: SQLite could open the file for reading only, but it has to be written. */
 enum dlock_status sqlite_db_check_writable(sqlite3 *handle, const struct sqlite_config *config,

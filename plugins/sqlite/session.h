@@ -19,6 +19,7 @@
  *   os_error    values of errno as statuses    fork_guard   forked children
  *   sigxfsz     limits on the size of files    life         whether a process lives
  *   orphan      leases of dead processes       wait_list    attempts that wait without a thread
+ *   trust       files of other users beside a store
  *   lease_batch many leases at once, above lease
  *
  * A file calls only files below it. Constants begin with SQ_: SQLITE_ and sqlite3_ are the

@@ -117,13 +117,10 @@ static enum dlock_status visit(sqlite3 *handle, const struct sqlite_config *conf
 static enum dlock_status visit_alone(const struct sqlite_config *config, struct dlock_error *err)
 {
     sqlite3 *handle = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
-    int rc = sqlite_db_connect(config, &handle);
+    enum dlock_status status = sqlite_db_connect(config, &handle, err);
 
-    if (rc == SQLITE_OK)
+    if (status == DLOCK_OK)
         status = visit(handle, config, err);
-    else
-        status = sqlite_errmap_fail(err, handle, config, sqlite_errmap_status(rc), rc);
     (void)sqlite3_close_v2(handle);
     return status;
 }

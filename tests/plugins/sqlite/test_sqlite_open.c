@@ -357,31 +357,6 @@ Test(open, a_path_with_links_dots_and_slashes)
     dlt_store_remove(in_directory("sub"));
 }
 
-/* Nobody has the store open, and whoever opens it next would believe what is in that log. */
-Test(open, AUTH_a_log_of_another_user_in_a_directory_of_everybodys)
-{
-    static const char *const names[] = {"locks.db-wal", "locks.db-shm"};
-
-    if (geteuid() != 0)
-        cr_skip("giving files away takes root");
-    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
-    dlt_store_close(&s);
-    cr_assert_eq(chmod(directory, 01777), 0);
-    for (size_t i = 0; i < 2; i++) {
-        file_write(in_directory(names[i]), "", 0);
-        cr_assert_eq(chown(in_directory(names[i]), 65501, 65501), 0);
-        for (int off = 0; off < 2; off++) {
-            s.target.create_off = off;
-            cr_assert_eq(dlt_store_open(&s), DLOCK_AUTH, "%s", s.err.message);
-            cr_assert_not_null(strstr(s.err.message, names[i]), "%s", s.err.message);
-        }
-        s.target.create_off = 0;
-        cr_assert_eq(unlink(in_directory(names[i])), 0);
-    }
-    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
-    dlt_store_close(&s);
-}
-
 /* ---- shared among users of a group ---- */
 
 Test(open, users_of_one_group_share_a_store_and_its_wake_file)

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "trust.h"
+
+#include "os_error.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOURNAL "-journal"
+
+static bool others_may_make_files(const struct stat *directory, const struct stat *file)
+{
+    return (directory->st_mode & S_IWOTH) != 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+static bool is_of_owner(const struct stat *sibling, const struct stat *file)
+{
+    return S_ISREG(sibling->st_mode) && sibling->st_nlink == 1 &&
+           (sibling->st_uid == file->st_uid || sibling->st_uid == 0);
+}
+
+bool sqlite_trust_is_foreign(const struct stat *sibling, const struct stat *file,
+                             const char *directory)
+{
+    struct stat parent;
+
+    return !is_of_owner(sibling, file) &&
+           (stat(directory, &parent) != 0 || others_may_make_files(&parent, file));
+}
+
+static enum dlock_status sibling_check(const struct sqlite_config *config, const struct stat *file,
+                                       const char *suffix, struct dlock_error *err)
+{
+    char *path = sqlite_config_sibling(config, suffix);
+    struct stat st;
+    enum dlock_status status = DLOCK_OK;
+
+    if (path == NULL)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_NOMEM, ENOMEM, "no memory for a path");
+    if (lstat(path, &st) == 0 && sqlite_trust_is_foreign(&st, file, config->directory))
+        status = dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, 0,
+                            "%.140s was not made by the owner of the store, in a directory in "
+                            "which other users may make files",
+                            path);
+    free(path);
+    return status;
+}
+
+enum dlock_status sqlite_trust_check(const struct sqlite_config *config, struct dlock_error *err)
+{
+    static const char *const suffixes[] = {JOURNAL, "-wal", "-shm"};
+    enum dlock_status status = DLOCK_OK;
+    struct stat file;
+
+    if (stat(config->real, &file) != 0)
+        return sqlite_os_error_fail(err, config->path, "examine", errno);
+    for (size_t i = 0; status == DLOCK_OK && i < sizeof suffixes / sizeof suffixes[0]; i++)
+        status = sibling_check(config, &file, suffixes[i], err);
+    return status;
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static sqlite3_vfs *unix_vfs, vfs;
+static bool is_registered;
+
+static bool journal_is_foreign(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t length = strlen(path), tail = sizeof JOURNAL - 1;
+    char file_path[SQ_REAL_MAX + 1], directory[SQ_REAL_MAX + 1];
+    struct stat journal, file;
+
+    if (slash == NULL || length < tail || strcmp(path + length - tail, JOURNAL) != 0)
+        return false;
+    (void)snprintf(file_path, sizeof file_path, "%.*s", (int)(length - tail), path);
+    (void)snprintf(directory, sizeof directory, "%.*s", (int)(slash - path) + 1, path);
+    return lstat(path, &journal) == 0 &&
+           (stat(file_path, &file) != 0 || sqlite_trust_is_foreign(&journal, &file, directory));
+}
+
+static int access_of(sqlite3_vfs *self, const char *path, int flags, int *out)
+{
+    int rc = unix_vfs->xAccess(unix_vfs, path, flags, out);
+
+    (void)self;
+    if (rc == SQLITE_OK && *out != 0 && journal_is_foreign(path))
+        *out = 0;
+    return rc;
+}
+
+static void vfs_register(void)
+{
+    unix_vfs = sqlite3_vfs_find("unix");
+    if (unix_vfs == NULL)
+        return;
+    vfs = *unix_vfs;
+    vfs.pNext = NULL;
+    vfs.zName = "dlock-unix";
+    vfs.xAccess = access_of;
+    is_registered = sqlite3_vfs_register(&vfs, 0) == SQLITE_OK;
+}
+
+const char *sqlite_trust_vfs(void)
+{
+    (void)pthread_once(&once, vfs_register);
+    return is_registered ? vfs.zName : NULL;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * trust.h - files beside a store that another user may have put there.
+ *
+ * SQLite believes what it finds in -journal, -wal and -shm. In a directory in which users may make
+ * files who may not write the store, these files must belong to the owner of the store.
+ */
+#ifndef SQLITE_TRUST_H
+#define SQLITE_TRUST_H
+
+#include "config.h"
+
+#include <sys/stat.h>
+
+/* True: a user who may not write `file` may have made `sibling`, which is in the same directory. */
+bool sqlite_trust_is_foreign(const struct stat *sibling, const struct stat *file,
+                             const char *directory);
+
+/* To be called before SQLite opens the store. AUTH: a file beside it is foreign. */
+enum dlock_status sqlite_trust_check(const struct sqlite_config *config, struct dlock_error *err);
+
+/* The name of a VFS that is SQLite's "unix", but does not see a foreign -journal: SQLite would play
+ * it back in its first read. NULL: there is no VFS "unix", or no memory. */
+const char *sqlite_trust_vfs(void);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/sqlite/trust.c */
+/* Can a user who may not write a store change what is in it, by files beside it? */
+#include "store_kit.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STRANGER 65501
+
+static char directory[64], path[64];
+static struct dlt_store s;
+static struct dlt_request a, b;
+
+/* A store in a directory like /tmp, in which "job" is held. */
+static void set_up(void)
+{
+    if (geteuid() != 0)
+        cr_skip("giving files away takes root");
+    dlt_store_directory(directory, path);
+    cr_assert_eq(chmod(directory, 01777), 0);
+    dlt_store_init(&s, path);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_store_request(&s, &a, "job", 'a', 60000);
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+}
+
+static void tear_down(void)
+{
+    dlt_store_close(&s);
+    dlt_store_remove(directory);
+}
+
+TestSuite(foreign, .init = set_up, .fini = tear_down, .timeout = 60);
+
+/* "<path><suffix>", in one of two buffers. */
+static const char *sibling(const char *suffix)
+{
+    static char buffers[2][96];
+    static unsigned next;
+    char *buffer = buffers[next++ % 2];
+
+    (void)snprintf(buffer, sizeof buffers[0], "%s%s", path, suffix);
+    return buffer;
+}
+
+static void plant(const char *suffix, const void *bytes, size_t size, uid_t owner)
+{
+    int fd = open(sibling(suffix), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+    cr_assert_eq(write(fd, bytes, size), (ssize_t)size);
+    cr_assert_eq(fchown(fd, owner, owner), 0);
+    (void)close(fd);
+}
+
+/* A journal of SQLite that cuts the database to nothing when it is played back: no page, and a size
+ * of zero pages before. */
+static void plant_journal(uid_t owner)
+{
+    static const unsigned char head[512] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0, 0,
+                                            0,    0,    1,    2,    3,    4,    0,    0,    0, 0,
+                                            0,    0,    2,    0,    0,    0,    4,    0};
+
+    plant("-journal", head, sizeof head, owner);
+}
+
+static void refused(const char *says)
+{
+    for (int off = 0; off < 2; off++) {
+        s.target.create_off = off;
+        cr_assert_eq(dlt_store_open(&s), DLOCK_AUTH, "%s", s.err.message);
+        cr_assert_not_null(strstr(s.err.message, says), "%s", s.err.message);
+    }
+    s.target.create_off = 0;
+}
+
+static void still_held(void)
+{
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_store_request(&s, &b, "job", 'b', 60000);
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_BUSY);
+}
+
+/* Nobody has the store open, and whoever opens it next would believe what is in that file. */
+Test(foreign, AUTH_a_file_of_another_user_beside_the_store)
+{
+    static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
+
+    dlt_store_close(&s);
+    for (size_t i = 0; i < 3; i++) {
+        plant(suffixes[i], "", 0, STRANGER);
+        refused(suffixes[i]);
+        cr_assert_eq(unlink(sibling(suffixes[i])), 0);
+    }
+    still_held();
+}
+
+Test(foreign, AUTH_a_file_of_another_user_beside_a_store_that_is_not_there_yet)
+{
+    static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
+
+    dlt_store_close(&s);
+    for (size_t i = 0; i < 3; i++) {
+        (void)unlink(path);
+        plant(suffixes[i], "", 0, STRANGER);
+        cr_assert_eq(seteuid(65502), 0);
+        cr_assert_eq(dlt_store_open(&s), DLOCK_AUTH, "%s: %s", suffixes[i], s.err.message);
+        cr_assert_eq(seteuid(0), 0);
+        cr_assert_eq(unlink(sibling(suffixes[i])), 0);
+    }
+}
+
+/* A link to a file of the owner: what is in it need not come from the owner. */
+Test(foreign, AUTH_a_second_name_of_a_file_of_the_owner)
+{
+    dlt_store_close(&s);
+    plant("-mail", "", 0, 0);
+    cr_assert_eq(link(sibling("-mail"), sibling("-journal")), 0);
+    refused("-journal");
+    cr_assert_eq(unlink(sibling("-journal")), 0);
+    cr_assert_eq(symlink(sibling("-mail"), sibling("-journal")), 0);
+    refused("-journal");
+}
+
+Test(foreign, a_journal_of_another_user_changes_nothing)
+{
+    dlt_store_close(&s);
+    plant_journal(STRANGER);
+    refused("-journal");
+    cr_assert_eq(unlink(sibling("-journal")), 0);
+    still_held();
+}
+
+/* What a crash in the first open leaves: SQLite undoes it. */
+Test(foreign, a_journal_of_the_owner_is_played_back)
+{
+    dlt_store_close(&s);
+    plant_journal(0);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_neq(access(sibling("-journal"), F_OK), 0);
+    dlt_store_request(&s, &b, "job", 'b', 60000);
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK);
+}
+
+/* ---- files that appear after the check ---- */
+
+static void (*before_open)(void);
+
+int __real_sqlite3_open_v2(const char *name, sqlite3 **db, int flags, const char *vfs);
+int __wrap_sqlite3_open_v2(const char *name, sqlite3 **db, int flags, const char *vfs);
+int __wrap_sqlite3_open_v2(const char *name, sqlite3 **db, int flags, const char *vfs)
+{
+    if (before_open != NULL && strcmp(name, path) == 0)
+        before_open();
+    return __real_sqlite3_open_v2(name, db, flags, vfs);
+}
+
+static void plant_foreign_journal(void)
+{
+    plant_journal(STRANGER);
+}
+
+Test(foreign, a_journal_that_appears_after_the_check_changes_nothing)
+{
+    dlt_store_close(&s);
+    before_open = plant_foreign_journal;
+    (void)dlt_store_open(&s);
+    dlt_store_close(&s);
+    before_open = NULL;
+    (void)unlink(sibling("-journal"));
+    still_held();
+}
+
+Test(foreign, a_journal_that_appears_while_the_store_is_open_changes_nothing)
+{
+    plant_journal(STRANGER);
+    dlt_store_request(&s, &b, "job", 'b', 60000);
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_store_renew(&s, &a), DLOCK_OK);
+    dlt_store_close(&s);
+    refused("-journal");
+    cr_assert_eq(unlink(sibling("-journal")), 0);
+    still_held();
+}
