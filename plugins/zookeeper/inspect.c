@@ -93,9 +93,11 @@ bool zk_inspect_add(struct zk_inspect_holders *holders, const struct String_vect
 
 struct reporting {
     struct zk_session *session;
-    const struct zk_inspect_name *names;
+    struct zk_inspect_name *names;
+    int64_t timeout_ns; /* of each flight */
     dlock_holder_fn *fn;
     void *arg;
+    bool *stopped;
     struct dlock_error *err;
 };
 
@@ -128,37 +130,31 @@ static void data_read(struct dlock_holder *holder, const struct zk_call *get, si
     holder->data_len = read.data_len;
 }
 
-/* exists needs no right, get needs the right to read. A node that has gone since the children were
- * read was a holder then: it is reported without what is not known. True: no more. */
+/* True: no more. */
 static bool report(const struct reporting *reporting, const struct zk_inspect_holder *item,
-                   const struct zk_call *exists, const struct zk_call *get)
+                   const struct zk_call *exists, const struct zk_call *get,
+                   const struct zk_inspect_texts *texts)
 {
-    struct zk_inspect_texts texts;
     const struct zk_inspect_name *name = &reporting->names[item->index];
-    const bool is_there = exists->rc == ZOK && get->rc != ZNONODE; /* after both requests */
-    const int64_t czxid = is_there ? exists->stat.czxid : 0;
     struct dlock_holder holder = {
         .struct_size = sizeof holder,
         .name = name->bytes,
         .name_len = name->len,
         .mode = item->node.shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
         .waiters = item->waiters,
-        .fence = (uint64_t)czxid * FENCE_SCALE,
-        .fence_room = czxid != 0 ? FENCE_SCALE - 1 : 0,
+        .fence = (uint64_t)exists->stat.czxid * FENCE_SCALE,
+        .fence_room = FENCE_SCALE - 1,
         .remaining_ms = -1, /* nobody can see the timeout of another session */
         .held_ms = -1,
-        .owner = texts.owner,
-        .label = texts.label,
+        .owner = texts->owner,
+        .label = texts->label,
     };
 
-    zk_inspect_texts(&texts, &item->node, get);
-    if (item->node.limit > 1 && texts.permit < 0)
-        return false; /* it is about to take its permit, or has gone */
     if (item->node.limit > 1) {
         holder.limit = item->node.limit;
-        holder.permit = (uint32_t)texts.permit;
+        holder.permit = (uint32_t)texts->permit;
     }
-    data_read(&holder, get, texts.label_at);
+    data_read(&holder, get, texts->label_at);
     return reporting->fn(reporting->arg, &holder);
 }
 
@@ -176,7 +172,7 @@ static bool calls_add(const struct reporting *reporting, struct zk_flight *fligh
 /* The calls of so many holders, two for each. */
 static enum dlock_status part_read(const struct reporting *reporting,
                                    const struct zk_inspect_holder *items, size_t n,
-                                   int64_t timeout_ns, struct zk_flight **flight)
+                                   struct zk_flight **flight)
 {
     int64_t session_id = 0;
 
@@ -186,8 +182,14 @@ static enum dlock_status part_read(const struct reporting *reporting,
     for (size_t i = 0; i < n; i++)
         if (!calls_add(reporting, *flight, &items[i]))
             return no_memory(reporting->err);
-    return zk_flight_run(*flight, &session_id, zk_link_now(reporting->session->link) + timeout_ns,
+    return zk_flight_run(*flight, &session_id,
+                         zk_link_now(reporting->session->link) + reporting->timeout_ns,
                          reporting->err);
+}
+
+static const struct zk_call *exists_of(struct zk_flight *const *flights, size_t i)
+{
+    return zk_flight_call(flights[i / AT_ONCE], 2 * (i % AT_ONCE));
 }
 
 static const struct zk_call *get_of(struct zk_flight *const *flights, size_t i)
@@ -215,51 +217,127 @@ static void waiters_count(struct zk_inspect_holders *holders, struct zk_flight *
     }
 }
 
+/* The holders of one name, from number `first` on. Returns how many there are. A node that has gone
+ * since the children were read holds nothing any more: the node that follows it does, which may not
+ * be among these. exists needs no right, get needs the right to read. */
+static size_t name_report(const struct reporting *reporting,
+                          const struct zk_inspect_holders *holders,
+                          struct zk_flight *const *flights, size_t first)
+{
+    struct zk_inspect_name *name = &reporting->names[holders->items[first].index];
+    bool gone = false, held = false;
+    size_t i = first;
+
+    for (; i < holders->count && holders->items[i].index == holders->items[first].index; i++) {
+        const struct zk_inspect_holder *item = &holders->items[i];
+        const struct zk_call *exists = exists_of(flights, i), *get = get_of(flights, i);
+        struct zk_inspect_texts texts;
+
+        if (*reporting->stopped)
+            continue;
+        if (exists->rc != ZOK || get->rc == ZNONODE) {
+            gone = true;
+            continue;
+        }
+        zk_inspect_texts(&texts, &item->node, get);
+        if (item->node.limit > 1 && texts.permit < 0)
+            continue; /* it is about to take its permit */
+        held = true;
+        *reporting->stopped = report(reporting, item, exists, get, &texts);
+    }
+    name->gone = gone && !held;
+    return i - first;
+}
+
 static enum dlock_status holders_report(const struct reporting *reporting,
                                         struct zk_inspect_holders *holders,
-                                        struct zk_flight **flights, int64_t timeout_ns,
-                                        bool *stopped)
+                                        struct zk_flight **flights)
 {
     enum dlock_status status = DLOCK_OK;
 
     for (size_t i = 0; i < holders->count && status == DLOCK_OK; i += AT_ONCE)
         status = part_read(reporting, holders->items + i,
-                           holders->count - i < AT_ONCE ? holders->count - i : AT_ONCE, timeout_ns,
+                           holders->count - i < AT_ONCE ? holders->count - i : AT_ONCE,
                            &flights[i / AT_ONCE]);
     if (status != DLOCK_OK)
         return status;
     waiters_count(holders, flights);
-    for (size_t i = 0; i < holders->count && !*stopped; i++)
-        *stopped =
-            report(reporting, &holders->items[i],
-                   zk_flight_call(flights[i / AT_ONCE], 2 * (i % AT_ONCE)), get_of(flights, i));
+    for (size_t i = 0; i < holders->count;)
+        i += name_report(reporting, holders, flights, i);
     return DLOCK_OK;
 }
 
-enum dlock_status zk_inspect_report(struct zk_session *session, const struct zk_inspect_name *names,
-                                    size_t n, int64_t timeout_ns, dlock_holder_fn *fn, void *arg,
-                                    bool *stopped, struct dlock_error *err)
+/* Names whose holders have all gone since the children were read are `gone`, and not reported. */
+static enum dlock_status names_report(const struct reporting *reporting, size_t n)
 {
-    const struct reporting reporting = {
-        .session = session, .names = names, .fn = fn, .arg = arg, .err = err};
     struct zk_inspect_holders holders = {.count = 0};
     struct zk_flight **flights = NULL;
     size_t parts = 0;
     enum dlock_status status = DLOCK_OK;
 
-    for (size_t i = 0; i < n && status == DLOCK_OK; i++)
-        if (!zk_inspect_add(&holders, names[i].children))
-            status = no_memory(err);
+    for (size_t i = 0; i < n && status == DLOCK_OK; i++) {
+        reporting->names[i].gone = false;
+        if (!zk_inspect_add(&holders, reporting->names[i].children))
+            status = no_memory(reporting->err);
+    }
     parts = (holders.count + AT_ONCE - 1) / AT_ONCE;
     flights = calloc(parts + 1, sizeof *flights);
     if (status == DLOCK_OK && flights == NULL)
-        status = no_memory(err);
+        status = no_memory(reporting->err);
     if (status == DLOCK_OK)
-        status = holders_report(&reporting, &holders, flights, timeout_ns, stopped);
+        status = holders_report(reporting, &holders, flights);
     for (size_t i = 0; i < parts && flights != NULL; i++)
         zk_flight_free(flights[i]);
     free(flights);
     free(holders.items);
+    return status;
+}
+
+/* Looks at one name, until a holder that was listed is still there to be read, or none is listed.
+ */
+static enum dlock_status look(const struct reporting *reporting, int64_t deadline_ns)
+{
+    struct reporting one = *reporting;
+    struct zk_session *session = reporting->session;
+    struct zk_path path;
+    enum dlock_status status =
+        zk_inspect_path(&path, session, one.names->bytes, one.names->len, one.err);
+
+    do {
+        struct zk_flight *flight = NULL;
+        struct String_vector *children = NULL;
+
+        one.names->gone = false;
+        if (status == DLOCK_OK)
+            status =
+                zk_inspect_children(session, path.text, deadline_ns, &flight, &children, one.err);
+        one.names->children = children;
+        one.timeout_ns = deadline_ns - zk_link_now(session->link);
+        if (status == DLOCK_OK && children != NULL)
+            status = names_report(&one, 1);
+        zk_flight_free(flight);
+    } while (status == DLOCK_OK && one.names->gone);
+    return status;
+}
+
+enum dlock_status zk_inspect_report(struct zk_session *session, struct zk_inspect_name *names,
+                                    size_t n, int64_t timeout_ns, dlock_holder_fn *fn, void *arg,
+                                    bool *stopped, struct dlock_error *err)
+{
+    struct reporting reporting = {.session = session,
+                                  .names = names,
+                                  .timeout_ns = timeout_ns,
+                                  .fn = fn,
+                                  .arg = arg,
+                                  .stopped = stopped,
+                                  .err = err};
+    enum dlock_status status = names_report(&reporting, n);
+
+    for (size_t i = 0; i < n && status == DLOCK_OK && !*stopped; i++) {
+        reporting.names = &names[i];
+        if (names[i].gone)
+            status = look(&reporting, zk_link_now(session->link) + timeout_ns);
+    }
     return status;
 }
 
@@ -268,20 +346,10 @@ enum dlock_status zk_inspect(struct zk_session *session, const unsigned char *na
                              struct dlock_error *err)
 {
     struct zk_inspect_name one = {.len = name_len};
-    struct zk_path path;
-    struct zk_flight *flight = NULL;
-    struct String_vector *children = NULL;
     bool stopped = false;
-    enum dlock_status status = zk_inspect_path(&path, session, name, name_len, err);
+    const struct reporting reporting = {
+        .session = session, .names = &one, .fn = fn, .arg = arg, .stopped = &stopped, .err = err};
 
-    if (status != DLOCK_OK)
-        return status;
     memcpy(one.bytes, name, name_len);
-    status = zk_inspect_children(session, path.text, deadline_ns, &flight, &children, err);
-    one.children = children;
-    if (status == DLOCK_OK && children != NULL)
-        status = zk_inspect_report(session, &one, 1, deadline_ns - zk_link_now(session->link), fn,
-                                   arg, &stopped, err);
-    zk_flight_free(flight);
-    return status;
+    return look(&reporting, deadline_ns);
 }

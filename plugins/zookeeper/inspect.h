@@ -11,6 +11,7 @@ struct zk_inspect_name {
     unsigned char bytes[256];
     uint32_t len;
     const struct String_vector *children; /* of a call of a flight */
+    bool gone; /* out: they held the name, and have gone before they were read */
 };
 
 enum dlock_status zk_inspect(struct zk_session *session, const unsigned char *name,
@@ -18,9 +19,10 @@ enum dlock_status zk_inspect(struct zk_session *session, const unsigned char *na
                              struct dlock_error *err);
 
 /* Reports the holders of n names, which it reads in flights. Each flight takes timeout_ns at most.
- * A waiter that may take a permit counts for the holders that are read in one flight with it.
- * *stopped: fn wants no more. */
-enum dlock_status zk_inspect_report(struct zk_session *session, const struct zk_inspect_name *names,
+ * A waiter that may take a permit counts for the holders that are read in one flight with it. A
+ * holder that has gone meanwhile is not reported; if that leaves none of a name, the name is looked
+ * at again, for timeout_ns at most. *stopped: fn wants no more. */
+enum dlock_status zk_inspect_report(struct zk_session *session, struct zk_inspect_name *names,
                                     size_t n, int64_t timeout_ns, dlock_holder_fn *fn, void *arg,
                                     bool *stopped, struct dlock_error *err);
 

@@ -235,7 +235,7 @@ struct target {
     void *arg;
 };
 
-static enum dlock_status page_report(void *arg, const struct zk_inspect_name *names, size_t n,
+static enum dlock_status page_report(void *arg, struct zk_inspect_name *names, size_t n,
                                      bool *stopped, struct dlock_error *err)
 {
     const struct target *target = arg;

@@ -13,7 +13,7 @@ enum dlock_status zk_list(struct zk_session *session, const unsigned char *prefi
 
 /* Gets n names, ZK_LIST_PAGE at most, whose children are valid until it returns. Sets *stopped: it
  * wants no more. */
-typedef enum dlock_status zk_list_fn(void *arg, const struct zk_inspect_name *names, size_t n,
+typedef enum dlock_status zk_list_fn(void *arg, struct zk_inspect_name *names, size_t n,
                                      bool *stopped, struct dlock_error *err);
 
 /* Calls fn for all names that begin with prefix and have a node, page by page. Each exchange takes

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The names of the nodes are one answer, and so one moment. The labels and the permits are read
- * afterwards, a flight at a time: a waiter whose node has gone since then is reported without its
- * label. */
+ * afterwards, a flight at a time: a waiter whose node has gone since then waits no more. */
 #include "list_waiters.h"
 
 #include "inspect.h"
@@ -37,8 +36,8 @@ static void report(struct listing *listing, const struct zk_queue_waiter *item,
     };
 
     zk_inspect_texts(&texts, &item->node, get);
-    if (item->may_hold && (get->rc != ZOK || texts.permit >= 0))
-        return; /* a holder, or gone */
+    if (get->rc == ZNONODE || (item->may_hold && (get->rc != ZOK || texts.permit >= 0)))
+        return; /* gone, or a holder */
     waiter.position = listing->position++;
     listing->stopped = listing->fn(listing->arg, &waiter);
 }

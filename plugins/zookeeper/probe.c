@@ -217,7 +217,7 @@ static enum zk_recipe recipe_of(const char *child)
     return strstr(child, "-lock-") != NULL ? ZK_CURATOR : ZK_KAZOO;
 }
 
-static enum dlock_status names_count(void *arg, const struct zk_inspect_name *names, size_t n,
+static enum dlock_status names_count(void *arg, struct zk_inspect_name *names, size_t n,
                                      bool *stopped, struct dlock_error *err)
 {
     struct recipes *recipes = arg;
