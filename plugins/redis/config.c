@@ -7,6 +7,12 @@
 #define DEFAULT_PORT      6379
 #define FAILOVER_LEAST_MS 2000
 
+/* Without PUBLISH and SUBSCRIBE waiters ask. */
+static const char *const commands[RESP_COMMANDS_MOST + 1] = {
+    "EVALSHA", "EVAL",    "TIME",      "EXISTS", "GET",   "SET",    "DEL",
+    "PTTL",    "PEXPIRE", "PEXPIREAT", "HGET",   "HMGET", "HSET",   "HDEL",
+    "ZADD",    "ZREM",    "ZCARD",     "ZSCORE", "ZRANK", "ZRANGE", "ZRANGEBYSCORE"};
+
 static enum dlock_status refuse(struct dlock_error *err, const char *why)
 {
     return dlock_fail(err, REDIS_ORIGIN, DLOCK_INVALID, 0, "%s", why);
@@ -152,6 +158,7 @@ enum dlock_status redis_config_init(struct resp_config *config, struct redis_ser
     *config = (struct resp_config){
         .origin = REDIS_ORIGIN,
         .target = target,
+        .commands = commands,
         .user = target->user,
         .password = target->password,
         .database = target->number(target, "db"),

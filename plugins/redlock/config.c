@@ -14,6 +14,12 @@
 #define TIMEOUT_LEAST_MS 5
 #define TIMEOUT_MOST_MS  50
 
+/* Without PUBLISH and SUBSCRIBE waiters ask. */
+static const char *const commands[RESP_COMMANDS_MOST + 1] = {
+    "EVALSHA", "EVAL",      "TIME",   "EXISTS",       "GET",  "SET",  "DEL",  "PTTL",
+    "PEXPIRE", "PEXPIREAT", "HGET",   "HSET",         "HDEL", "ZADD", "ZREM", "ZREMRANGEBYSCORE",
+    "ZCARD",   "ZSCORE",    "ZRANGE", "ZRANGEBYSCORE"};
+
 static enum dlock_status refuse(struct dlock_error *err, const char *why)
 {
     return dlock_fail(err, REDLOCK_ORIGIN, DLOCK_INVALID, 0, "%s", why);
@@ -42,6 +48,7 @@ static enum dlock_status common_init(struct resp_config *node, const struct dloc
 
     *node = (struct resp_config){
         .origin = REDLOCK_ORIGIN,
+        .commands = commands,
         .user = target->user,
         .prefix = prefix != NULL ? prefix : "",
         .unsafe_eviction = target->number(target, "unsafe_eviction") != 0,

@@ -15,7 +15,8 @@
 #include <dlock/plugin.h>
 #include <stdbool.h>
 
-#define RESP_PREFIX_MAX 64
+#define RESP_PREFIX_MAX    64
+#define RESP_COMMANDS_MOST 24
 
 /* Whether another server may become the master: the failover guard. */
 enum resp_failover {
@@ -28,6 +29,7 @@ enum resp_failover {
 struct resp_config {
     const char *origin;                /* the plugin, for errors */
     const struct dlock_target *target; /* to read the password again; NULL: `password` stays */
+    const char *const *commands; /* that the scripts need, and the scripts themselves; NULL ends */
     const char *user, *password;
     const char *path;       /* of a unix socket; NULL: TCP */
     struct address address; /* TCP */

@@ -56,6 +56,7 @@ static const struct {
     {"ASK", DLOCK_CONFIG},
     {"CROSSSLOT", DLOCK_CONFIG},
     {"WRONGTYPE", DLOCK_CONFIG},
+    {"ERR unknown command", DLOCK_CONFIG},
     {"ERR DB index is out of range", DLOCK_CONFIG},
     {"NOAUTH", DLOCK_AUTH},
     {"WRONGPASS", DLOCK_AUTH},
@@ -107,13 +108,20 @@ static const char *error_advice(const struct resp_config *config, const redisRep
     return "";
 }
 
-/* Leaves out "script: <SHA1>, on @user_script:17.", which helps nobody but us. */
+/* Leaves out "script: <SHA1>, on @user_script:17.", which helps nobody but us, and the arguments of
+ * an unknown command, which are keys and tokens. */
 static size_t text_len(const redisReply *reply)
 {
-    static const char tail[] = " script: ";
-    const char *found = memmem(reply->str, (size_t)reply->len, tail, sizeof tail - 1);
+    static const char *const tails[] = {" script: ", ", with args beginning with:"};
+    size_t len = (size_t)reply->len;
 
-    return found != NULL ? (size_t)(found - reply->str) : (size_t)reply->len;
+    for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
+        const char *found = memmem(reply->str, len, tails[i], strlen(tails[i]));
+
+        if (found != NULL)
+            len = (size_t)(found - reply->str);
+    }
+    return len;
 }
 
 void resp_error_text(char *out, size_t size, const redisReply *reply)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum step { STEP_AUTH, STEP_SELECT, STEP_SETNAME, STEP_INFO, STEP_SETTING };
+enum step { STEP_AUTH, STEP_SELECT, STEP_SETNAME, STEP_INFO, STEP_SETTING, STEP_COMMANDS };
 
 /* False: no memory. */
 static bool add(struct resp_setup *setup, enum step step, const char *const *words, size_t count)
@@ -56,6 +56,17 @@ static bool add_identity(struct resp_setup *setup)
     return fine && add(setup, STEP_SETNAME, (const char *[]){"CLIENT", "SETNAME", "dlock"}, 3);
 }
 
+/* A provider of servers may have disabled commands, or renamed them. */
+static bool add_commands(struct resp_setup *setup)
+{
+    const char *words[RESP_COMMANDS_MOST + 2] = {"COMMAND", "INFO"};
+    size_t count = 2;
+
+    for (size_t i = 0; setup->config->commands[i] != NULL; i++)
+        words[count++] = setup->config->commands[i];
+    return add(setup, STEP_COMMANDS, words, count);
+}
+
 static bool add_info(struct resp_setup *setup)
 {
     static const char *const sections[] = {"server", "memory", "persistence", "replication"};
@@ -68,7 +79,7 @@ static bool add_info(struct resp_setup *setup)
         fine = add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "min-replicas-*"}, 3);
     if (fine && setup->config->failover != RESP_FAILOVER_UNSAFE && setup->config->all_keys)
         fine = add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "cluster-*"}, 3);
-    return fine;
+    return fine && (setup->config->commands == NULL || add_commands(setup));
 }
 
 bool resp_setup_begin(struct resp_setup *setup, const struct resp_config *config, bool identity,
@@ -116,7 +127,24 @@ static enum dlock_status refused(const struct resp_setup *setup, enum step step,
             return resp_error_take(config, reply, err);
         break;
     case STEP_SETTING:
+    case STEP_COMMANDS:
         break; /* not needed */
+    }
+    return DLOCK_OK;
+}
+
+/* A script that misses a command may stop half-way: a lease without an end, or one that nobody can
+ * give back. */
+static enum dlock_status commands_judge(const struct resp_config *config, const redisReply *reply,
+                                        struct dlock_error *err)
+{
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
+        if (config->commands[i] == NULL)
+            break;
+        if (reply->element[i]->type == REDIS_REPLY_NIL)
+            return resp_error_fail(config, err, DLOCK_CONFIG,
+                                   "the server has no command %s: it is renamed or disabled",
+                                   config->commands[i]);
     }
     return DLOCK_OK;
 }
@@ -144,6 +172,8 @@ enum dlock_status resp_setup_take(struct resp_setup *setup, const redisReply *re
     case STEP_SETTING:
         resp_info_parse_config(setup->info, reply);
         break;
+    case STEP_COMMANDS:
+        return commands_judge(config, reply, err);
     }
     return DLOCK_OK;
 }

@@ -16,8 +16,8 @@
 #define INFO_UP(seconds) INFO_OF("7.0.15", seconds)
 /* What a new connection asks, and is told. 86 is the length of INFO. */
 #define HELLO_OF(info)                                                                         \
-    "any 6\nsend \"+OK\\r\\n$86\\r\\n" info "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n" \
-    "-NOPERM no\\r\\n\"\n"
+    "any 7\nsend \"+OK\\r\\n$86\\r\\n" info "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n" \
+    "-NOPERM no\\r\\n-NOPERM no\\r\\n\"\n"
 #define HELLO                 HELLO_OF(INFO_UP("99"))
 #define HELLO_AFTER_A_RESTART HELLO_OF(INFO_UP("00"))
 

@@ -72,6 +72,38 @@ Test(open, OPN_1_a_replica_and_a_node_of_a_cluster)
     refused(DLOCK_CONFIG, "cluster");
 }
 
+/* A script that stopped half-way would leave what nobody can give back. */
+Test(open, OPN_1_a_server_without_a_command_of_the_scripts)
+{
+    static const char *const names[] = {"EVALSHA", "EVAL", "TIME", "HSET", "ZRANGEBYSCORE"};
+    char text[64];
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        start((const char *[]){"--rename-command", names[i], "", NULL});
+        (void)snprintf(text, sizeof text, "the server has no command %s:", names[i]);
+        refused(DLOCK_CONFIG, text);
+        dlt_session_init(&s, "redis", server.address);
+        refused(DLOCK_CONFIG, text); /* a user who may do no more than locks need */
+        tear_down();
+    }
+    start((const char *[]){"--rename-command", "PUBLISH", "", NULL});
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "waiters ask: %s", s.err.message);
+}
+
+/* ... and if the user may not look for commands. */
+Test(open, TRY_4_a_script_that_the_server_does_not_run_is_CONFIG)
+{
+    start((const char *[]){"--rename-command", "EVALSHA", "", "--user", "u", "on", "nopass", "~*",
+                           "&*", "+@all", "-command", NULL});
+    s.target.user = "u";
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_request(&s, &a, "secret_name", 'a', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "EVALSHA") != NULL, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "secret_name") == NULL, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_CONFIG, "%s", s.err.message);
+}
+
 Test(open, OPN_2_C16_durability_is_announced_when_it_is_there)
 {
     static const char *const half[] = {"everysec", "no"};

@@ -65,6 +65,8 @@ static const struct {
      "non "
      "deterministic commands.",
      DLOCK_CONFIG, DLOCK_UNAVAILABLE, DLOCK_CONFIG},
+    {"ERR unknown command 'EVALSHA', with args beginning with: '0f' '1' 'dl:{job}'", DLOCK_CONFIG,
+     DLOCK_UNAVAILABLE, DLOCK_CONFIG},
     {"NOAUTH Authentication required.", DLOCK_AUTH, DLOCK_AUTH, DLOCK_AUTH},
     {"WRONGPASS invalid username-password pair", DLOCK_AUTH, DLOCK_AUTH, DLOCK_AUTH},
     {"NOPERM this user has no permissions", DLOCK_AUTH, DLOCK_AUTH, DLOCK_AUTH},
@@ -85,11 +87,12 @@ Test(replies, OPN_1_servers_that_cannot_keep_a_lock)
     } servers[] = {
         {HELLO_OF(INFO_OF("4.0.14", "99")), DLOCK_CONFIG,
          "Redis 4.0.14 is too old: want Redis 5 or later"},
-        {"any 6\nsend "
+        {"any 7\nsend "
          "\"+OK\\r\\n$43\\r\\nredis_version:7.0.15\\r\\nredis_mode:sentinel\\r\\n\\r\\n$0\\r"
-         "\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-ERR unknown command\\r\\n\"\n",
+         "\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-ERR unknown command\\r\\n-ERR unknown "
+         "command\\r\\n\"\n",
          DLOCK_CONFIG, "a Sentinel, not a Redis server: name the master"},
-        {"any 6\nsend \"HTTP/1.1 400 Bad Request\\r\\n\\r\\n\"\n", DLOCK_PROTOCOL,
+        {"any 7\nsend \"HTTP/1.1 400 Bad Request\\r\\n\\r\\n\"\n", DLOCK_PROTOCOL,
          "as reply type byte: HTTP?"},
     };
 
@@ -169,11 +172,11 @@ Test(replies, restart_guard_is_looked_at_on_the_connection_that_is_asked)
 Test(replies, restart_guard_of_a_server_that_is_durable_since_the_restart)
 {
     play("conn\n" HELLO "any\nclose\n"
-         "conn\nany 6\nsend \"+OK\\r\\n$101\\r\\n" INFO_UP(
+         "conn\nany 7\nsend \"+OK\\r\\n$101\\r\\n" INFO_UP(
              "00") "aof_enabled:1\\r\\n\\r\\n$0\\r\\n"
                    "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n*4\\r\\n$11\\r\\nappendfsync\\r\\n$"
                    "6\\r\\nalways\\r\\n"
-                   "$25\\r\\nno-appendfsync-on-rewrite\\r\\n$2\\r\\nno\\r\\n\"\nend\n");
+                   "$25\\r\\nno-appendfsync-on-rewrite\\r\\n$2\\r\\nno\\r\\n-no\\r\\n\"\nend\n");
     dlt_session_option(&s, "restart_guard", "60000");
     dlt_session_option(&s, "failover", "unsafe"); /* asks for less at the beginning */
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
@@ -403,20 +406,22 @@ static void refused(const char *hello, enum dlock_status status, const char *tex
 /* OPN-3: what is not such a server, or has no time. */
 Test(replies, OPN_3_what_a_server_says_first)
 {
-    refused("any 6\nsend \"HTTP/1.1 400 Bad Request\\r\\n\\r\\n\"\nend\n", DLOCK_PROTOCOL,
+    refused("any 7\nsend \"HTTP/1.1 400 Bad Request\\r\\n\\r\\n\"\nend\n", DLOCK_PROTOCOL,
             "no sense");
-    refused("any 6\nsend \"+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n\"\nend\n",
-            DLOCK_PROTOCOL, "not the answer of a Redis server");
-    refused("any 6\nsend \"-ERR max number of clients reached\\r\\n\"\nclose\n", DLOCK_UNAVAILABLE,
+    refused(
+        "any 7\nsend \"+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n+OK\\r\\n\"\nend\n",
+        DLOCK_PROTOCOL, "not the answer of a Redis server");
+    refused("any 7\nsend \"-ERR max number of clients reached\\r\\n\"\nclose\n", DLOCK_UNAVAILABLE,
             "max number of clients");
-    refused("any 6\nsend \"-DENIED Redis is in protected mode\\r\\n\"\nclose\n", DLOCK_AUTH,
+    refused("any 7\nsend \"-DENIED Redis is in protected mode\\r\\n\"\nclose\n", DLOCK_AUTH,
             "protected mode");
-    refused("any 6\nsend \"+OK\\r\\n-NOAUTH Authentication required.\\r\\n\"\nclose\n", DLOCK_AUTH,
+    refused("any 7\nsend \"+OK\\r\\n-NOAUTH Authentication required.\\r\\n\"\nclose\n", DLOCK_AUTH,
             "NOAUTH");
-    refused("any 6\nsend \"+OK\\r\\n-NOPERM no permissions to run 'info'\\r\\n\"\nclose\n",
+    refused("any 7\nsend \"+OK\\r\\n-NOPERM no permissions to run 'info'\\r\\n\"\nclose\n",
             DLOCK_AUTH, "info");
     refused(
-        "any 6\nsend \"+OK\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-no\\r\\n\""
+        "any 7\nsend "
+        "\"+OK\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-no\\r\\n-no\\r\\n\""
         "\nend\n",
         DLOCK_PROTOCOL, "INFO");
     refused("close\n", DLOCK_UNAVAILABLE, "");
@@ -427,17 +432,17 @@ Test(replies, OPN_3_what_a_server_says_first)
 /* What a server says of itself is shown to people. */
 Test(replies, facts_are_printable)
 {
-    play("conn\nany 6\nsend \"+OK\\r\\n$77\\r\\nredis_version:7\\x1b[31m.1\\r\\nrole:ma\\x07"
+    play("conn\nany 7\nsend \"+OK\\r\\n$77\\r\\nredis_version:7\\x1b[31m.1\\r\\nrole:ma\\x07"
          "ster\\r\\nmaxmemory_policy:noeviction\\r\\nrun_id:0\\r\\n\\r\\n$0\\r\\n\\r\\n$"
          "0\\r\\n\\r\\n$0\\r"
-         "\\n\\r\\n-NOPERM no\\r\\n\"\n");
+         "\\n\\r\\n-NOPERM no\\r\\n-NOPERM no\\r\\n\"\n");
     cr_assert_eq(dlt_session_open(&s), DLOCK_CONFIG, "%s", s.err.message);
     cr_assert(strstr(s.err.message, "role ma?ster") != NULL, "%s", s.err.message);
 }
 
 Test(replies, C17_the_password_is_not_repeated)
 {
-    play("conn\nany 7\nsend \"-ERR unknown command 'AUTH', with args beginning with: 'hunter2' "
+    play("conn\nany 8\nsend \"-ERR unknown command 'AUTH', with args beginning with: 'hunter2' "
          "\\r\\n\"\nend\n");
     s.target.password = "hunter2";
     cr_assert_eq(dlt_session_open(&s), DLOCK_AUTH);

@@ -13,9 +13,9 @@
 
 /* What a new connection asks, and is told. */
 #define HELLO                                                                         \
-    "conn\nany 6\nsend "                                                              \
+    "conn\nany 7\nsend "                                                              \
     "\"+OK\\r\\n$%zu\\r\\n%s\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-NOPERM " \
-    "no\\r\\n\"\n"
+    "no\\r\\n-NOPERM no\\r\\n\"\n"
 #define INFO                                                                              \
     "redis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime_" \
     "in_seconds:%s\\r\\n"

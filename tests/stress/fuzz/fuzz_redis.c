@@ -20,7 +20,7 @@
 #define INFO                                                                           \
     "redis_version:7.0.15\r\nrole:master\r\nmaxmemory_policy:noeviction\r\nuptime_in_" \
     "seconds:99\r\n"
-#define HELLO "+OK\r\n$86\r\n" INFO "\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n-NOPERM no\r\n"
+#define HELLO "+OK\r\n$86\r\n" INFO "\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n-NOPERM no\r\n-NOPERM no\r\n"
 
 enum question { GRANT, RELEASE, RENEWAL, HOLDERS, BREAK, QUESTIONS, NOT_OK = QUESTIONS };
 
