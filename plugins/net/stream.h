@@ -27,7 +27,8 @@ enum stream_result {
     STREAM_TIMEOUT, /* the deadline */
     STREAM_CLOSED,  /* the server closed the connection in good order */
     STREAM_FAILED,  /* an error of the network, the kernel or the server */
-    STREAM_REFUSED, /* TLS: the server's certificate is wrong, or the server refused ours */
+    STREAM_REFUSED, /* TLS: the server's certificate is wrong, or the server refused ours; a unix
+                       socket: this user may not open it */
     STREAM_FOREIGN, /* TLS: the server does not speak TLS */
     STREAM_INVALID  /* an argument is impossible: the path is too long */
 };

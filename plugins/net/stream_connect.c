@@ -11,7 +11,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define FULL_PAUSE_MS 2 /* between two attempts at a unix socket with a full queue */
+#define PAUSE_MS 2 /* between two attempts at a unix socket */
+#define FORBIDDEN_TRIES \
+    10 /* a server that starts makes its socket first, and then opens it to us */
 
 /* The outcome of a connect() that returned EINPROGRESS. */
 static enum stream_result connect_result(struct stream *stream)
@@ -40,14 +42,19 @@ static enum stream_result connect_to(struct stream *stream, const struct sockadd
     stream->fd = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (stream->fd < 0)
         return stream_errno(stream, "socket", errno);
-    while (connect(stream->fd, to, size) != 0) {
-        if (errno == EINPROGRESS || errno == EINTR)
+    for (int tries = 1; connect(stream->fd, to, size) != 0; tries++) {
+        int code = errno;
+        bool forbidden = to->sa_family == AF_UNIX && (code == EACCES || code == EPERM);
+        bool full = to->sa_family == AF_UNIX && code == EAGAIN; /* the queue of the socket */
+
+        if (code == EINPROGRESS || code == EINTR)
             return connect_wait(stream, deadline_ns);
-        if (errno != EAGAIN || to->sa_family != AF_UNIX)
-            return stream_errno(stream, "connect", errno);
-        if (stream->host->now_ns(stream->host->ctx) >= deadline_ns)
-            return stream_errno(stream, "connect", EAGAIN);
-        (void)poll(NULL, 0, FULL_PAUSE_MS); /* it knows nothing of such a queue */
+        if ((!full && !(forbidden && tries < FORBIDDEN_TRIES)) ||
+            stream->host->now_ns(stream->host->ctx) >= deadline_ns) {
+            (void)stream_errno(stream, "connect", code);
+            return forbidden ? STREAM_REFUSED : STREAM_FAILED;
+        }
+        (void)poll(NULL, 0, PAUSE_MS);
     }
     return STREAM_OK;
 }

@@ -8,7 +8,8 @@
 
 #include <netdb.h>
 
-/* STREAM_FAILED: no server answers, or the name of the host is unknown. */
+/* STREAM_FAILED: no server answers, or the name of the host is unknown. STREAM_REFUSED: this user
+ * may not open the socket. */
 enum stream_result stream_connect(struct stream *stream, const struct address *address,
                                   int64_t deadline_ns);
 enum stream_result stream_connect_unix(struct stream *stream, const char *path,

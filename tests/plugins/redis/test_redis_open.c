@@ -9,6 +9,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct dlt_redis server;
 static struct dlt_session s;
@@ -70,6 +72,22 @@ Test(open, OPN_1_a_replica_and_a_node_of_a_cluster)
     dlt_redis_stop(&server);
     start((const char *[]){"--cluster-enabled", "yes", NULL});
     refused(DLOCK_CONFIG, "cluster");
+}
+
+/* A wait for it would never end. Root may open each socket, and is somebody else here. */
+Test(open, OPN_3_a_unix_socket_that_the_user_may_not_open_is_AUTH)
+{
+    bool is_root = geteuid() == 0;
+
+    start(NULL);
+    dlt_session_init(&s, "redis+unix", server.socket);
+    cr_assert_eq(chmod(server.socket, 0700), 0);
+    cr_assert(is_root ? seteuid(65534) == 0 : chmod(server.socket, 0) == 0);
+    (void)dlt_session_open(&s);
+    cr_assert(!is_root || seteuid(0) == 0);
+    cr_assert_eq(s.err.status, DLOCK_AUTH, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, server.socket) != NULL, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "Permission denied") != NULL, "%s", s.err.message);
 }
 
 /* A script that stopped half-way would leave what nobody can give back. */
