@@ -32,6 +32,7 @@ enum dlock_status redis_connection_open(struct redis_connection *connection,
 
     stream_init(&connection->stream, host);
     connection->config = config;
+    connection->heard = false;
     if (!resp_reader_init(&connection->reader))
         return resp_error_fail(config, err, DLOCK_NOMEM, "no memory for a reader of answers");
     if (config->path != NULL)
@@ -46,6 +47,27 @@ enum dlock_status redis_connection_open(struct redis_connection *connection,
         return DLOCK_OK;
     return resp_error_fail(config, err, resp_error_connect_status(result), "%s",
                            connection->stream.why);
+}
+
+/* The goodbye of a TLS client, which a TLS server answers by an alert of its own. */
+bool redis_connection_wants_tls(const struct redis_connection *connection, int64_t deadline_ns)
+{
+    static const unsigned char goodbye[] = {0x15, 3, 1, 0, 2, 1, 0};
+    const struct resp_config *config = connection->config;
+    unsigned char answer[2] = {0};
+    struct stream stream;
+    size_t received = 0;
+    bool begun = false, wants = false;
+
+    if (config == NULL || config->secure || config->path != NULL || connection->heard)
+        return false;
+    stream_init(&stream, connection->stream.host);
+    wants = stream_connect(&stream, &config->address, deadline_ns) == STREAM_OK &&
+            stream_send(&stream, goodbye, sizeof goodbye, deadline_ns, &begun) == STREAM_OK &&
+            stream_receive(&stream, answer, sizeof answer, deadline_ns, &received) == STREAM_OK &&
+            received == sizeof answer && answer[0] == goodbye[0] && answer[1] == goodbye[1];
+    stream_close(&stream);
+    return wants;
 }
 
 enum dlock_status redis_connection_send(struct redis_connection *connection, const char *bytes,
@@ -77,6 +99,7 @@ enum dlock_status redis_connection_read(struct redis_connection *connection, int
             STREAM_OK)
             return resp_error_fail(connection->config, err, DLOCK_UNKNOWN, "%s",
                                    connection->stream.why);
+        connection->heard = true;
         if (!resp_reader_feed(&connection->reader, chunk, received))
             break;
     }

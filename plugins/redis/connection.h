@@ -11,6 +11,7 @@ struct redis_connection {
     struct stream stream;
     struct resp_reader reader;
     const struct resp_config *config;
+    bool heard; /* the server has sent something */
 };
 
 /* redis_connection_close accepts a zeroed connection. An open connection must not move. */
@@ -24,6 +25,10 @@ enum dlock_status redis_connection_open(struct redis_connection *connection,
                                         const struct resp_config *config, const struct tls *tls,
                                         const struct dlock_host *host, int64_t deadline_ns,
                                         struct dlock_error *err);
+
+/* After a plain connection that ended without an answer: whether the server speaks TLS. Asks it on
+ * a connection of its own; false: it does not, or is not there, or has no time. */
+bool redis_connection_wants_tls(const struct redis_connection *connection, int64_t deadline_ns);
 
 /* OK; UNAVAILABLE: no byte was sent; UNKNOWN. */
 enum dlock_status redis_connection_send(struct redis_connection *connection, const char *bytes,

@@ -65,7 +65,14 @@ static enum dlock_status connect_with(struct redis_connection *connection,
         redis_connection_open(connection, args->config, args->tls, args->host, deadline_ns, err);
 
     config.password = password;
-    return status == DLOCK_OK ? run(connection, &config, deadline_ns, server_info, err) : status;
+    if (status != DLOCK_OK)
+        return status;
+    status = run(connection, &config, deadline_ns, server_info, err);
+    if (status != DLOCK_UNAVAILABLE || !redis_connection_wants_tls(connection, deadline_ns))
+        return status;
+    return resp_error_fail(&config, err, DLOCK_PROTOCOL,
+                           "the server speaks TLS: write the scheme with one more s, as in "
+                           "rediss://");
 }
 
 /* [SEC-1] The secret may be changed between the two readings. */

@@ -127,12 +127,22 @@ void resp_connection_drop_with(struct resp_connection *connection, const struct 
     resp_connection_drop(connection, err->status, "%s", text != NULL ? text + 2 : err->message);
 }
 
+/* A server with TLS hangs up when it is spoken to in the clear. */
+static const char *hint(const struct resp_connection *connection)
+{
+    return connection->state == RESP_SETTING_UP && connection->setup.answered == 0 &&
+                   !connection->config->secure && connection->config->path == NULL
+               ? ": does it want TLS?"
+               : "";
+}
+
 static void drop_stream(struct resp_connection *connection, enum stream_result result,
                         const char *why)
 {
+    const char *more = hint(connection);
     char text[RESP_WHY_SIZE];
 
-    (void)snprintf(text, sizeof text, "%.95s", why);
+    (void)snprintf(text, sizeof text, "%.*s%s", (int)(sizeof text - 1 - strlen(more)), why, more);
     resp_connection_drop(connection, resp_error_connect_status(result), "%s", text);
 }
 

@@ -482,6 +482,23 @@ Test(open, TLS_a_server_that_wants_a_certificate_of_ours)
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
 }
 
+/* It hangs up without a word, as a proxy does whose server is down; for that one a client waits. */
+Test(open, TLS_a_server_that_wants_it_and_a_URI_without)
+{
+    struct dlt_scripted silent;
+    char where[64];
+
+    start_tls("server", "no", "127.0.0.1");
+    (void)snprintf(where, sizeof where, "127.0.0.1:%u", server.tls_port);
+    dlt_session_init(&s, "redis", where);
+    refused(DLOCK_PROTOCOL, "rediss://");
+    cr_assert(dlt_scripted_start(&silent, "conn\nany\nclose\nconn\nany\nclose\n"), "%s",
+              silent.report);
+    (void)snprintf(s.address, sizeof s.address, "%s", silent.address);
+    refused(DLOCK_UNAVAILABLE, "closed the connection");
+    (void)dlt_scripted_finish(&silent, 0);
+}
+
 /* Redis waits for the end of a line that never comes; others answer, in plain text. */
 Test(open, TLS_a_plaintext_server_behind_rediss)
 {
