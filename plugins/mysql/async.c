@@ -4,6 +4,7 @@
 #include "lib/deadline_cond.h"
 #include "lib/signal_guard.h"
 #include "net/cloexec.h"
+#include "peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -195,6 +196,56 @@ static int connect_start(struct my_connection *conn, struct my_call *call)
     return wait;
 }
 
+static bool connected(int fd)
+{
+    struct pollfd state = {.fd = fd, .events = POLLOUT};
+
+    return poll(&state, 1, 0) == 1 && (state.revents & (POLLERR | POLLHUP)) == 0;
+}
+
+/* Waits for the whole of what a server sends first, which is left where it is. SHORT: it ended, or
+ * something failed, which the library will meet as well. */
+static enum dlock_status greeting_await(struct my_connection *conn, int fd,
+                                        enum my_greeting *greeting)
+{
+    unsigned char bytes[MY_GREETING_MAX];
+    enum dlock_status status = DLOCK_OK;
+    ssize_t got = 0, before = 0;
+    size_t want = 1;
+    int ready = 0;
+
+    do {
+        got = recv(fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EAGAIN) || (got > 0 && got == before))
+            break;
+        before = got;
+        *greeting = my_peer_greeting(bytes, got > 0 ? (size_t)got : 0, &want);
+        if (*greeting != MY_GREETING_SHORT)
+            break;
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &(int){(int)want}, sizeof(int));
+        status = wait_for(conn, MYSQL_WAIT_READ, &ready);
+    } while (status == DLOCK_OK);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &(int){1}, sizeof(int));
+    return status;
+}
+
+/* With TLS, once there is a connection, and before the library reads and answers. CONFIG: the
+ * server offers no TLS. */
+static enum dlock_status greeting_check(struct my_connection *conn, struct my_call *call)
+{
+    const int fd = mysql_get_socket(conn->mysql);
+    enum my_greeting greeting = MY_GREETING_SHORT;
+    enum dlock_status status = DLOCK_OK;
+
+    if (call->kind != MY_CONNECT || !conn->tls || call->greeted || !connected(fd))
+        return DLOCK_OK;
+    status = greeting_await(conn, fd, &greeting);
+    call->greeted = status == DLOCK_OK;
+    if (status == DLOCK_OK && greeting == MY_GREETING_SHORT)
+        (void)shutdown(fd, SHUT_RDWR);
+    return greeting == MY_GREETING_PLAIN ? DLOCK_CONFIG : status;
+}
+
 /* A statement was sent. */
 static void sent(struct my_connection *conn, const struct my_call *call)
 {
@@ -221,6 +272,8 @@ static enum dlock_status run(struct my_connection *conn, struct my_call *call)
         if (call->kind == MY_CONNECT)
             socket_made(conn, call);
         status = wait_for(conn, wait, &ready);
+        if (status == DLOCK_OK)
+            status = greeting_check(conn, call);
         if (status != DLOCK_OK) {
             call->pending = wait;
             return status;

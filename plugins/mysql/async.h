@@ -24,6 +24,8 @@ struct my_call {
     MYSQL_STMT *stmt;  /* PREPARE, EXECUTE, STMT_STORE */
     int failed;        /* out: the library's own answer; mysql_errno has the number */
     int pending;       /* of a call that was left: what the library waits for */
+    int verdict;       /* out of CONNECT with TLS: see my_peer_verdict_keep */
+    bool greeted;      /* CONNECT with TLS: the server offers it */
     MYSQL_RES *result; /* out of STORE */
     /* CONNECT: NULL, or is called with the socket before each wait for it. */
     void (*on_socket)(void *arg, int fd);
@@ -31,7 +33,7 @@ struct my_call {
 };
 
 /* OK: the call has ended, see failed. TIMEOUT, CANCELED: it has not, and never will; the connection
- * is dead. */
+ * is dead. The same with CONFIG: CONNECT with TLS, and the server offers none; it got nothing. */
 enum dlock_status my_async_run(struct my_connection *conn, struct my_call *call);
 
 /* The same, but after TIMEOUT and CANCELED the next call of this function goes on. */

@@ -130,6 +130,8 @@ static enum dlock_status tls_find(struct my_config *config, struct dlock_error *
                               config->tls ? NULL : "tls=on", err);
     if (status != DLOCK_OK || !config->tls)
         return status;
+    if (config->socket != NULL)
+        return invalid(err, "tls=on wants a host: over a socket the library may leave TLS out");
     if (tls->verify == TLS_VERIFY_CA && tls->ca == NULL)
         return invalid(err, "verify=ca wants ca=: without it the library checks no certificate");
     return tls_options_check(tls, why, sizeof why) ? DLOCK_OK : invalid(err, why);

@@ -5,6 +5,7 @@
 #include "connect_thread.h"
 #include "net/cloexec.h"
 #include "net/keep_alive.h"
+#include "peer.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -58,28 +59,6 @@ enum dlock_status my_connect_init(struct dlock_error *err)
     return DLOCK_OK;
 }
 
-/* With SSL_CA the library checks the signature of the certificate, for any host. With
- * VERIFY_SERVER_CERT it checks the host, too. */
-static bool options_tls(MYSQL *mysql, const struct my_config *config)
-{
-    const struct tls_options *tls = &config->tls_options;
-    const my_bool on = 1, full = tls->verify == TLS_VERIFY_FULL;
-    bool bad = false;
-
-    if (!config->tls)
-        return false;
-    bad |= mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on) != 0;
-    bad |= mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &full) != 0;
-    bad |= mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3") != 0;
-    if (tls->ca != NULL && tls->verify != TLS_VERIFY_NONE)
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CA, tls->ca) != 0;
-    if (tls->cert != NULL) {
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CERT, tls->cert) != 0;
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_KEY, tls->key) != 0;
-    }
-    return bad;
-}
-
 static MYSQL *handle_new(const struct my_config *config)
 {
     const unsigned protocol = config->socket != NULL ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
@@ -97,7 +76,6 @@ static MYSQL *handle_new(const struct my_config *config)
     bad |= mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4") != 0;
     bad |= mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "dlock") != 0;
     bad |= mysql_options(mysql, MARIADB_OPT_RESTRICTED_AUTH, AUTH_PLUGINS) != 0;
-    bad |= options_tls(mysql, config);
     if (bad) {
         mysql_close(mysql);
         return NULL;
@@ -151,12 +129,8 @@ static enum dlock_status connect_failed(const struct my_connection *conn, struct
                       text);
 }
 
-/* Without VERIFY_SERVER_CERT the library goes on in the clear if the server has no TLS. It has
- * shown a hash of the password then: mysql_clear_password is not among AUTH_PLUGINS. */
-static enum dlock_status encryption_check(struct my_connection *conn, struct dlock_error *err)
+static enum dlock_status no_tls(struct my_connection *conn, struct dlock_error *err)
 {
-    if (!conn->tls || mysql_get_ssl_cipher(conn->mysql) != NULL)
-        return DLOCK_OK;
     conn->dead = true;
     return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
                       "%s: tls=on, but the server does not support TLS", conn->config->endpoint);
@@ -173,15 +147,21 @@ static enum dlock_status connect_with(struct my_connection *conn, const char *pa
     conn->mysql = handle_new(config);
     if (conn->mysql == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a connection");
+    status = config->tls ? my_peer_options(conn->mysql, config, err) : DLOCK_OK;
+    if (status != DLOCK_OK)
+        return status;
     status = by_thread ? my_connect_thread_run(conn, &call) : my_async_run(conn, &call);
     if (status == DLOCK_NOMEM)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory or thread to connect");
+    if (status == DLOCK_CONFIG)
+        return no_tls(conn, err);
     if (status != DLOCK_OK)
         return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: no connection in time",
                           config->endpoint);
     if (call.failed) {
         conn->dead = true;
-        return connect_failed(conn, err);
+        return call.verdict != 0 ? my_peer_refused(config->endpoint, call.verdict, err)
+                                 : connect_failed(conn, err);
     }
     conn->socket = mysql_get_socket(conn->mysql) + 1;
     if (conn->for_queue) /* which waits for long, and has no deadline that would end it */
@@ -190,7 +170,7 @@ static enum dlock_status connect_with(struct my_connection *conn, const char *pa
     if (conn->tls)
         (void)fcntl(conn->socket - 1, F_SETFL, fcntl(conn->socket - 1, F_GETFL) | O_NONBLOCK);
     conn->id = mysql_thread_id(conn->mysql);
-    return encryption_check(conn, err);
+    return conn->tls && mysql_get_ssl_cipher(conn->mysql) == NULL ? no_tls(conn, err) : DLOCK_OK;
 }
 
 /* secret has SECRET_SIZE bytes; "": there is none. */

@@ -12,6 +12,7 @@
 #include "lib/deadline_cond.h"
 #include "lib/secret.h"
 #include "lib/thread.h"
+#include "peer.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -158,6 +159,11 @@ static struct connect_thread *thread_new(struct my_connection *conn, const char 
                                     .text = thread->password,
                                     .on_socket = thread_socket,
                                     .on_socket_arg = thread};
+    if (conn->tls && !my_peer_verdict_keep(conn->mysql, &thread->call.verdict)) {
+        thread->conn.mysql = NULL;
+        thread_free(thread);
+        return NULL;
+    }
     conn->mysql = NULL;
     return thread;
 }
@@ -170,6 +176,7 @@ static bool thread_await_locked(struct connect_thread *thread, struct my_connect
         ;
     if (thread->done) {
         call->failed = thread->call.failed;
+        call->verdict = thread->call.verdict;
         conn->mysql = thread->conn.mysql;
         conn->dead = thread->conn.dead;
         thread->conn.mysql = NULL;
