@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Links are followed as the kernel follows them with fs.protected_symlinks, also where that is off:
- * in a directory in which everybody may make links, a link of another user is refused. */
+/* Links are followed as the kernel follows them with fs.protected_symlinks, also where that is off.
+ * The same rule holds for files and directories: who made one there can change what is in it. */
 #include "links.h"
 
 #include "os_error.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINKS_MAX 40 /* as the kernel */
@@ -21,14 +19,14 @@ struct walk {
     int links;
 };
 
-static bool may_follow(const char *directory, const struct stat *link)
+bool sqlite_links_may_use(const char *directory, const struct stat *entry)
 {
     struct stat parent;
 
     if (stat(directory[0] != '\0' ? directory : "/", &parent) != 0)
         return false;
     return (parent.st_mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH) ||
-           link->st_uid == geteuid() || link->st_uid == parent.st_uid;
+           entry->st_uid == geteuid() || entry->st_uid == parent.st_uid;
 }
 
 /* Puts the target of the link before the rest. Returns an errno. */
@@ -50,7 +48,7 @@ static int link_follow(struct walk *walk, const char *link)
     return 0;
 }
 
-/* Appends one name to what is done. Returns an errno; EPERM: `at` is a link that is refused. */
+/* Appends one name to what is done. Returns an errno; EPERM: `at` is refused. */
 static int step(struct walk *walk, const char *name, char *at)
 {
     char *slash = strrchr(walk->done, '/');
@@ -67,19 +65,26 @@ static int step(struct walk *walk, const char *name, char *at)
         return ENAMETOOLONG;
     if (lstat(at, &st) != 0)
         return errno;
+    if (!sqlite_links_may_use(walk->done, &st))
+        return EPERM;
     if (S_ISLNK(st.st_mode))
-        return may_follow(walk->done, &st) ? link_follow(walk, at) : EPERM;
+        return link_follow(walk, at);
     (void)memcpy(walk->done, at, strlen(at) + 1);
     return 0;
+}
+
+enum dlock_status sqlite_links_refuse(const char *path, struct dlock_error *err)
+{
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, EPERM,
+                      "%.180s belongs to another user, in a directory in which everybody may make "
+                      "files",
+                      path);
 }
 
 static int failed(int number, const char *path, const char *at, struct dlock_error *err)
 {
     if (number == EPERM)
-        (void)dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, number,
-                         "%.180s is a symbolic link of another user, in a directory in which "
-                         "everybody may make one",
-                         at);
+        (void)sqlite_links_refuse(at, err);
     else if (number != ENOENT)
         (void)sqlite_os_error_fail(err, path, "find", number);
     return number;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/sqlite/trust.c */
-/* Can a user who may not write a store change what is in it, by files beside it? */
+/* Tests: plugins/sqlite/trust.c plugins/sqlite/links.c */
+/* Can another user change what is in a store, by files beside it or in its path? */
 #include "store_kit.h"
 
 #include <criterion/criterion.h>
@@ -146,6 +146,45 @@ Test(foreign, a_journal_of_the_owner_is_played_back)
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK);
 }
 
+/* ---- the path ---- */
+
+static void refused_by(uid_t user, const char *says)
+{
+    cr_assert_eq(seteuid(user), 0);
+    refused(says);
+    cr_assert_eq(seteuid(0), 0);
+}
+
+/* Its owner can write into it what he likes. */
+Test(foreign, AUTH_a_store_of_another_user_in_a_directory_of_everybodys)
+{
+    dlt_store_close(&s);
+    cr_assert_eq(chmod(path, 0666), 0);
+    cr_assert_eq(chown(path, STRANGER, STRANGER), 0);
+    refused_by(0, path);
+    refused_by(65502, path);
+    cr_assert_eq(chmod(directory, 0755), 0);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "root put it there: %s", s.err.message);
+}
+
+Test(foreign, AUTH_a_directory_of_another_user_in_a_directory_of_everybodys)
+{
+    char sub[80], file[96];
+
+    (void)snprintf(sub, sizeof sub, "%s/sub", directory);
+    (void)snprintf(file, sizeof file, "%s/locks.db", sub);
+    cr_assert_eq(mkdir(sub, 0777), 0);
+    cr_assert_eq(chown(sub, STRANGER, STRANGER), 0);
+    dlt_store_close(&s);
+    s.target.target.path = file;
+    refused(sub);
+    cr_assert_neq(access(file, F_OK), 0);
+    cr_assert_eq(chown(sub, 0, 0), 0);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_store_close(&s);
+    dlt_store_remove(sub);
+}
+
 /* ---- files that appear after the check ---- */
 
 static void (*before_open)(void);
@@ -157,6 +196,18 @@ int __wrap_sqlite3_open_v2(const char *name, sqlite3 **db, int flags, const char
     if (before_open != NULL && strcmp(name, path) == 0)
         before_open();
     return __real_sqlite3_open_v2(name, db, flags, vfs);
+}
+
+static void give_store_away(void)
+{
+    cr_assert_eq(chown(path, STRANGER, STRANGER), 0);
+}
+
+Test(foreign, AUTH_a_store_of_another_user_that_appears_after_the_check)
+{
+    dlt_store_close(&s);
+    before_open = give_store_away;
+    cr_assert_eq(dlt_store_open(&s), DLOCK_AUTH, "%s", s.err.message);
 }
 
 static void plant_foreign_journal(void)
