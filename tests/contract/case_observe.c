@@ -137,8 +137,7 @@ void dlt_case_observe_ends(struct dlt_run *run)
     DLT_STATUS(observe(client, &name, 0, -2, &none), DLOCK_INVALID);
     thread = dlt_thread(shutdown_main, client);
     DLT_STATUS(observe(client, &name, 0, 50000, &none), DLOCK_CLOSED);
-    DLT_CHECK(dlt_ms_since(start_ns) < (double)(10000 + run->slack_ms),
-              "the shutdown ended the wait after %.0f ms", dlt_ms_since(start_ns));
+    DLT_WITHIN(start_ns, 10000 + run->slack_ms, "the shutdown ended the wait");
     (void)dlt_join(thread);
     dlock_client_close(client);
 }

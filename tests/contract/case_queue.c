@@ -360,7 +360,7 @@ void dlt_case_queue_passes_on_what_was_broken(struct dlt_run *run)
 {
     struct dlt_waiter waiters[4];
     struct line line;
-    double best = 1e9;
+    struct dlt_best best = {0};
 
     line_open(&line, run, NEVER_MS, "poll_max=20s");
     for (int i = 0; i < 4; i++) {
@@ -375,13 +375,11 @@ void dlt_case_queue_passes_on_what_was_broken(struct dlt_run *run)
         DLT_OK(dlt_waiter_join(&waiters[1]));
         DLT_CHECK(waiters[1].done_ns > waiters[0].done_ns,
                   "the second waiter acquired before the first");
-        if ((double)(waiters[0].done_ns - start_ns) / 1e6 < best)
-            best = (double)(waiters[0].done_ns - start_ns) / 1e6;
+        dlt_best_take(&best, start_ns, waiters[0].done_ns);
         DLT_STATUS(dlock_unlock(line.holder, &dlt_err), DLOCK_LOST);
     }
-    DLT_CHECK(best < (double)(300 + run->slack_ms),
-              "the first waiter acquired %.0f ms after the break at best, want %" PRId64 " at most",
-              best, 300 + run->slack_ms);
+    DLT_BETWEEN(best.begin_ns, best.end_ns, 300 + run->slack_ms,
+                "the first waiter acquired after the break, at best");
     line_close(&line);
 }
 
@@ -390,7 +388,7 @@ void dlt_case_queue_off_is_woken(struct dlt_run *run)
 {
     struct dlt_waiter waiter;
     struct line line;
-    double best = 1e9;
+    struct dlt_best best = {0};
 
     line_open(&line, run, NEVER_MS, "queue=off&poll_max=20s");
     for (int i = 0; i < 5; i++) {
@@ -401,13 +399,11 @@ void dlt_case_queue_off_is_woken(struct dlt_run *run)
         start_ns = dlt_now_ns();
         DLT_OK(dlock_unlock(line.holder, &dlt_err));
         DLT_OK(dlt_waiter_join(&waiter));
-        if ((double)(waiter.done_ns - start_ns) / 1e6 < best)
-            best = (double)(waiter.done_ns - start_ns) / 1e6;
+        dlt_best_take(&best, start_ns, waiter.done_ns);
         DLT_OK(dlock_unlock(line.locks[0], &dlt_err));
     }
-    DLT_CHECK(best < (double)(300 + run->slack_ms),
-              "the waiter acquired %.0f ms after the unlock at best, want %" PRId64 " at most",
-              best, 300 + run->slack_ms);
+    DLT_BETWEEN(best.begin_ns, best.end_ns, 300 + run->slack_ms,
+                "the waiter acquired after the unlock, at best");
     line_close(&line);
 }
 

@@ -18,12 +18,12 @@ static int64_t brief_ms(const struct dlt_run *run)
 
 /* What a waiter who is gone may cost the others: his place, or the lease that was granted to it,
  * and one look of the next one. Where both live in the session of his client: as long as that. */
-static double delay_most(const struct dlt_run *run, struct dlock_client *client,
-                         const struct dlt_text *lease, int64_t lease_ms)
+static int64_t delay_most(const struct dlt_run *run, struct dlock_client *client,
+                          const struct dlt_text *lease, int64_t lease_ms)
 {
     int64_t place_ms = dlt_waiter_lease_ms(lease, lease_ms);
 
-    return (double)dlt_death_ms(run, client, place_ms * 4 / 3) + 2000 + (double)run->slack_ms;
+    return dlt_death_ms(run, client, place_ms * 4 / 3) + 2000 + run->slack_ms;
 }
 
 #define LINE    20
@@ -78,7 +78,7 @@ void dlt_case_queue_with_the_dead(struct dlt_run *run)
 {
     struct dlt_text lease = dlt_waiter_lease(run, brief_ms(run));
     struct dlock_client *client = dlt_client(run, NULL);
-    double most = delay_most(run, client, &lease, brief_ms(run));
+    int64_t most = delay_most(run, client, &lease, brief_ms(run));
     struct dlock *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_child parties[LINE];
@@ -98,9 +98,9 @@ void dlt_case_queue_with_the_dead(struct dlt_run *run)
         waited = dlt_child_waited(&parties[i], "OK");
         if (i == GRANTEE - 1)
             before_ns = granted_ns = grantee_kill(parties, run, client, &name);
-        DLT_CHECK((double)(waited.done_ns - (i > GRANTEE ? granted_ns : unlocked_ns)) / 1e6 <
-                      most * (i > MIDDLE && i < GRANTEE ? 2 : 1) + (double)(i * run->slack_ms),
-                  "waiter %d got it after %.0f ms", i, (double)(waited.done_ns - before_ns) / 1e6);
+        DLT_BETWEEN(i > GRANTEE ? granted_ns : unlocked_ns, waited.done_ns,
+                    most * (i > MIDDLE && i < GRANTEE ? 2 : 1) + i * run->slack_ms,
+                    "waiter %d got it", i);
     }
     for (int i = 0; i < LINE; i++) {
         if (i != HEAD && i != MIDDLE && i != GRANTEE)
@@ -115,7 +115,7 @@ void dlt_case_queue_with_the_stopped(struct dlt_run *run)
 {
     struct dlt_text lease = dlt_waiter_lease(run, brief_ms(run));
     struct dlock_client *client = dlt_client(run, NULL);
-    double most = delay_most(run, client, &lease, brief_ms(run));
+    int64_t most = delay_most(run, client, &lease, brief_ms(run));
     struct dlock *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_child parties[2];
@@ -237,10 +237,10 @@ static void grant_and_cancel(struct bench *bench, int round)
 /* Did it take long until the next one had it? A machine that stands still once may add to most_ms.
  */
 static int next_is_slow(struct bench *bench, int round, enum dlock_status status, int64_t start_ns,
-                        double most_ms)
+                        int64_t most_ms)
 {
     (void)printf("# round %d: %s\n", round, dlock_status_name((int)status));
-    DLT_OK(dlt_waiter_join_within(&bench->waiters[1], (int64_t)(3 * most_ms)));
+    DLT_OK(dlt_waiter_join_within(&bench->waiters[1], 3 * most_ms));
     return bench->waiters[1].done_ns - start_ns > slow_ms(bench->run) * DLT_NS_PER_MS;
 }
 
@@ -302,7 +302,7 @@ void dlt_case_queue_timed_out_at_the_grant(struct dlt_run *run)
     struct dlt_text lease = dlt_waiter_lease(run, lease_ms);
     struct bench bench;
     int64_t timeout_ms = 0;
-    double most_ms = 0;
+    int64_t most_ms = 0;
     int slow = 0;
 
     bench_open(&bench, run, lease_ms);
@@ -391,9 +391,8 @@ void dlt_case_queue_of_fifty_behind_the_dead(struct dlt_run *run)
         DLT_OK(dlt_waiter_join(&waiters[i]));
         DLT_CHECK(i == 0 || waiters[i].done_ns > waiters[i - 1].done_ns,
                   "waiter %d got it before waiter %d", i, i - 1);
-        DLT_CHECK(waiters[i].done_ns - dead_ns < (most_ms + i * run->slack_ms) * DLT_NS_PER_MS,
-                  "waiter %d got it %.0f ms after the death", i,
-                  (double)(waiters[i].done_ns - dead_ns) / 1e6);
+        DLT_BETWEEN(dead_ns, waiters[i].done_ns, most_ms + i * run->slack_ms,
+                    "waiter %d got it after the death", i);
         dlock_free(waiters[i].lock);
         dlock_client_close(clients[i]);
     }

@@ -59,6 +59,32 @@ void dlt_skip(const char *format, ...)
     _exit(DLT_EXIT_SKIPPED);
 }
 
+void dlt_best_take(struct dlt_best *best, int64_t begin_ns, int64_t end_ns)
+{
+    if (best->begin_ns == 0 || end_ns - begin_ns < best->end_ns - best->begin_ns)
+        *best = (struct dlt_best){begin_ns, end_ns};
+}
+
+void dlt_between(const char *file, int line, int64_t begin_ns, int64_t end_ns, int64_t most_ms,
+                 const char *format, ...)
+{
+    struct dlt_measure measure;
+    enum dlt_ruling ruling = dlt_ruler_judge(begin_ns, end_ns, most_ms, &measure);
+    char text[512];
+    va_list args;
+
+    if (ruling == DLT_IN_TIME)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (ruling == DLT_LATE)
+        dlt_fail(file, line, "%s: %s", text, measure.text);
+    (void)fprintf(stderr, "%s: %s\n", text, measure.text);
+    (void)fflush(stdout);
+    _exit(DLT_EXIT_VOID);
+}
+
 void dlt_status(const char *file, int line, const char *call, enum dlock_status got,
                 enum dlock_status want)
 {

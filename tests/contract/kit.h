@@ -9,6 +9,8 @@
 #ifndef DLT_KIT_H
 #define DLT_KIT_H
 
+#include "ruler.h"
+
 #include <dlock/dlock.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@
 #define DLT_EXIT_FAILED  1
 #define DLT_EXIT_USAGE   64
 #define DLT_EXIT_SKIPPED 77
+#define DLT_EXIT_VOID    79 /* the machine was too slow to judge a bound: ruler.h */
 #define DLT_NS_PER_MS    INT64_C(1000000)
 
 /* What a case is given. */
@@ -53,6 +56,25 @@ _Noreturn __attribute__((format(printf, 1, 2))) void dlt_skip(const char *format
         if (!(condition))                              \
             dlt_fail(__FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
+
+/* end_ns, of dlt_now_ns, is at most most_ms after begin_ns: by the ruler. A void measurement ends the
+ * process with DLT_EXIT_VOID: the runner runs the case again, up to DLT_JOB_RUNS times. The rest is
+ * the text of a failure. */
+#define DLT_BETWEEN(begin_ns, end_ns, most_ms, ...) \
+    dlt_between(__FILE__, __LINE__, (begin_ns), (end_ns), (most_ms), __VA_ARGS__)
+/* The same, until now. */
+#define DLT_WITHIN(begin_ns, most_ms, ...) \
+    DLT_BETWEEN((begin_ns), dlt_now_ns(), (most_ms), __VA_ARGS__)
+
+/* The shortest of some measurements. Begins as {0}. */
+struct dlt_best {
+    int64_t begin_ns, end_ns;
+};
+void dlt_best_take(struct dlt_best *best, int64_t begin_ns, int64_t end_ns);
+
+__attribute__((format(printf, 6, 7))) void dlt_between(const char *file, int line, int64_t begin_ns,
+                                                       int64_t end_ns, int64_t most_ms,
+                                                       const char *format, ...);
 
 /* call, which should pass &dlt_err, has to answer `want`. */
 #define DLT_STATUS(call, want) dlt_status(__FILE__, __LINE__, #call, (call), (want))

@@ -57,6 +57,7 @@ static int case_main(const struct dlt_table *table, const struct dlt_options *op
     DLT_CHECK(c != NULL, "no case %s", options->run_case);
     DLT_CHECK(readlink("/proc/self/exe", program, sizeof program - 1) > 0, "no /proc/self/exe");
     dlt_run_init(&run);
+    dlt_ruler_start();
     c->run(&run);
     return 0;
 }

@@ -69,6 +69,7 @@ static void job_start(const char *program, struct dlt_job *job)
     job->pidfd = pidfd_open(job->pid, 0);
     DLT_CHECK(job->pidfd >= 0, "no pidfd");
     job->state = DLT_JOB_RUNNING;
+    job->runs++;
 }
 
 /* The leader is still a zombie here, so that its group's number is nobody else's. */
@@ -132,11 +133,21 @@ static void pool_kill(struct dlt_job **running, unsigned count)
     }
 }
 
-static unsigned running_sift(struct dlt_job **running, unsigned count)
+static void run_again_if_void(const char *program, struct dlt_job *job)
+{
+    if (job->exit_status != DLT_EXIT_VOID || job->runs == DLT_JOB_RUNS)
+        return;
+    (void)close(job->output);
+    job_start(program, job);
+}
+
+static unsigned running_sift(const char *program, struct dlt_job **running, unsigned count)
 {
     unsigned kept = 0;
 
     for (unsigned i = 0; i < count; i++) {
+        if (running[i]->state == DLT_JOB_DONE)
+            run_again_if_void(program, running[i]);
         if (running[i]->state == DLT_JOB_RUNNING)
             running[kept++] = running[i];
     }
@@ -163,7 +174,7 @@ void dlt_pool_run(const char *program, struct dlt_job *jobs, size_t count, unsig
             pool_kill(running, busy);
             return;
         }
-        busy = running_sift(running, busy);
+        busy = running_sift(program, running, busy);
         done(arg);
     }
 }

@@ -3,7 +3,7 @@
  * pool.h - many processes at once, each with a time limit, its output kept.
  *
  * A job runs this program again with its arguments, in a process group of its own; when it ends or
- * its time is over, the whole group is killed.
+ * its time is over, the whole group is killed. A job whose measurements are void (kit.h) runs again.
  */
 #ifndef DLT_POOL_H
 #define DLT_POOL_H
@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #define DLT_JOB_ARGS 12
+#define DLT_JOB_RUNS 5 /* of a job that ends with DLT_EXIT_VOID */
 
 enum dlt_job_state { DLT_JOB_NEW, DLT_JOB_RUNNING, DLT_JOB_DONE };
 
@@ -23,6 +24,7 @@ struct dlt_job {
     int alone; /* nothing runs beside it */
     /* After it ran: */
     enum dlt_job_state state;
+    int runs;        /* more than one: before, it ended with DLT_EXIT_VOID */
     int exit_status; /* 0 to 255; -1: killed by a signal or by us */
     int timed_out;
     int signal;

@@ -89,14 +89,18 @@ static void judge(struct dlt_result *result)
         result->verdict = DLT_PASSED;
     } else {
         last_line(job, text, sizeof result->text);
-        result->verdict = job->exit_status == DLT_EXIT_SKIPPED ? DLT_SKIPPED : DLT_FAILED;
+        result->verdict = job->exit_status == DLT_EXIT_SKIPPED ? DLT_SKIPPED
+                          : job->exit_status == DLT_EXIT_VOID  ? DLT_NOT_JUDGED
+                                                               : DLT_FAILED;
     }
 }
 
-static void skip_print(const struct dlt_report *report, const struct dlt_result *result)
+/* directive: "SKIP" or "void" */
+static void directive_print(const struct dlt_report *report, const struct dlt_result *result,
+                            const char *directive)
 {
     line_print("ok", report->printed + 1, result);
-    (void)printf(" # SKIP ");
+    (void)printf(" # %s ", directive);
     text_print(result->text);
     (void)putchar('\n');
     if (report->with_output && result->job != NULL)
@@ -126,7 +130,9 @@ static void result_print(const struct dlt_report *report, const struct dlt_resul
     if (result->verdict == DLT_FAILED) {
         failure_print(report, result);
     } else if (result->verdict == DLT_SKIPPED) {
-        skip_print(report, result);
+        directive_print(report, result, "SKIP");
+    } else if (result->verdict == DLT_NOT_JUDGED) {
+        directive_print(report, result, "void");
     } else {
         line_print("ok", report->printed + 1, result);
         (void)printf(" (%" PRId64 " ms)\n", result->job->took_ms);
@@ -146,6 +152,7 @@ void dlt_report_go_on(struct dlt_report *report)
         report->passed += result->verdict == DLT_PASSED;
         report->failed += result->verdict == DLT_FAILED;
         report->skipped += result->verdict == DLT_SKIPPED;
+        report->not_judged += result->verdict == DLT_NOT_JUDGED;
         if (report->format == DLT_TAP)
             result_print(report, result);
         /* What failed is shown at the end in other forms. */
@@ -181,5 +188,8 @@ int dlt_report_end(const struct dlt_report *report)
     if (report->format != DLT_JSON)
         (void)printf("# passed %u, failed %u, skipped %u\n", report->passed, report->failed,
                      report->skipped);
+    if (report->format != DLT_JSON && report->not_judged > 0)
+        (void)printf("# void %u: the machine was too slow to judge their bounds of time\n",
+                     report->not_judged);
     return report->failed == 0 && whole ? 0 : 1;
 }

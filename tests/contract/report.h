@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum dlt_verdict { DLT_PASSED, DLT_FAILED, DLT_SKIPPED };
+enum dlt_verdict { DLT_PASSED, DLT_FAILED, DLT_SKIPPED, DLT_NOT_JUDGED };
 
 struct dlt_result {
     const char *label;        /* the URI without secrets */
@@ -26,7 +26,7 @@ struct dlt_report {
     bool with_output; /* TAP, with what each case printed, not only those that failed */
     struct dlt_result *results;
     size_t count, printed;
-    unsigned passed, failed, skipped;
+    unsigned passed, failed, skipped, not_judged;
 };
 
 void dlt_report_begin(const struct dlt_report *report);

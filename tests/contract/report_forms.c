@@ -107,6 +107,11 @@ static void clause_add(struct sums *sums, const struct dlt_result *result, const
         (void)snprintf(sums->clauses[sums->clause_count++].name, sizeof(struct clause), "%s", name);
 }
 
+static bool does_not_count(const struct dlt_result *result)
+{
+    return result->verdict == DLT_SKIPPED || result->verdict == DLT_NOT_JUDGED;
+}
+
 static void cell_add(struct sums *sums, const struct dlt_result *result, const char *name)
 {
     size_t store = store_find(sums, result->label);
@@ -116,8 +121,8 @@ static void cell_add(struct sums *sums, const struct dlt_result *result, const c
         return;
     cell->passed += result->verdict == DLT_PASSED;
     cell->failed += result->verdict == DLT_FAILED;
-    cell->skipped += result->verdict == DLT_SKIPPED;
-    if (result->verdict == DLT_SKIPPED)
+    cell->skipped += does_not_count(result);
+    if (does_not_count(result))
         cell->reasons |= UINT64_C(1) << reason_find(sums, result->text);
 }
 
@@ -130,7 +135,7 @@ static void sums_fill(struct sums *sums, const struct dlt_report *report)
 
         if (store_find(sums, result->label) == sums->store_count && sums->store_count < STORES_MOST)
             sums->stores[sums->store_count++] = result->label;
-        if (result->verdict == DLT_SKIPPED && store_find(sums, result->label) < sums->store_count)
+        if (does_not_count(result) && store_find(sums, result->label) < sums->store_count)
             sums->reasons[reason_find(sums, result->text)].cases[store_find(sums, result->label)]++;
         if (result->c != NULL)
             words_each(sums, result, result->c->clauses, clause_add);
@@ -247,7 +252,7 @@ static void member_print(const char *name, const char *text)
 
 void dlt_json_print(const struct dlt_report *report)
 {
-    static const char *const verdicts[] = {"passed", "failed", "skipped"};
+    static const char *const verdicts[] = {"passed", "failed", "skipped", "void"};
 
     (void)printf("{\"results\": [");
     for (size_t i = 0; i < report->count; i++) {

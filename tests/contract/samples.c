@@ -55,6 +55,15 @@ static void leaves_early(struct dlt_run *run)
     _exit(3);
 }
 
+/* The machine was too slow to judge a bound, each time. */
+static void is_never_judged(struct dlt_run *run)
+{
+    (void)run;
+    (void)puts("took 900 ms, of which the machine took 700");
+    (void)fflush(stdout);
+    _exit(DLT_EXIT_VOID);
+}
+
 static const struct dlt_case cases[] = {
     {"passes", "C1", 0, 0, 0, passes, "It passes."},
     {"fails", "C2", 0, 0, 0, fails, "It does not fail."},
@@ -65,6 +74,7 @@ static const struct dlt_case cases[] = {
     {"leaves_early", "C7", 0, 0, 0, leaves_early, "It returns."},
     {"needs_much", "C8", DLOCK_CAP_SESSION | DLOCK_CAP_FENCE, 0, 0, passes, "It passes."},
     {"needs_processes", "C8 C9", 0, DLT_PROCESSES, 0, passes, "It passes."},
+    {"is_never_judged", "C9", 0, 0, 0, is_never_judged, "It is in time."},
     {"alone", "C10", 0, DLT_SERIAL, 0, passes, "It passes."},
 };
 

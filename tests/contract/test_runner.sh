@@ -41,7 +41,7 @@ none_left() {
 }
 
 check "the table with failures ends with 1" run 1 "$store"
-check "the plan is first" out_has '^1\.\.10$'
+check "the plan is first" out_has '^1\.\.11$'
 check "a case that returns has passed" out_has '^ok 1 - memory://samples passes \[C1\]'
 check "a failed check is told, with its place" out_has '^# samples\.c:[0-9]+: a # in the reason'
 check "and what the case wanted" out_has '^# wanted: It does not fail\.$'
@@ -56,8 +56,11 @@ check "another exit status is told" out_has '^# exit status 3'
 check "a missing capability is named" out_has '# SKIP no SESSION$'
 check "processes on a private store are skipped" \
     out_has '# SKIP the store lives in one process$'
-check "output of a case is no result" same 10 "$(grep -cE '^(not )?ok ' "$tap_tmp/out")"
+check "output of a case is no result" same 11 "$(grep -cE '^(not )?ok ' "$tap_tmp/out")"
 check "the sums are right" out_has '^# passed 2, failed 5, skipped 3$'
+check "a bound that a slow machine kept from being judged is void, with the numbers" \
+    out_has '^ok 10 - memory://samples is_never_judged \[C9\] # void took 900 ms, of which'
+check "and counts neither as passed nor as failed" out_has '^# void 1: '
 check "nothing that a case started is left" none_left
 
 check "a table that passes ends with 0" run 0 --only passes "$store"
@@ -85,7 +88,7 @@ check "as long as it is" out_has '^\(3\) the store lives in one process: 1 of \[
 check "with the reason below it" out_has '^# samples\.c:[0-9]+: a # in the reason'
 check "as JSON, failures end with 1" run 1 --format json "$store"
 check "it can be read" python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$tap_tmp/out"
-check "and has a result a case" same 10 "$(grep -c '"case": ' "$tap_tmp/out")"
+check "and has a result a case" same 11 "$(grep -c '"case": ' "$tap_tmp/out")"
 check "another form is a mistake in use" run 64 --format xml "$store"
 check "--list runs nothing and ends with 0" run 0 --list
 check "and names needs" out_has 'needs_much +\[C8\] needs FENCE,SESSION$'

@@ -75,8 +75,7 @@ static bool strike(struct dlt_subject *subject, bool unlocks, int64_t call_ms, c
     enum dlock_status said[DLT_BATCH_MOST];
     bool answered = true;
     char fault[160];
-    int64_t start_ns;
-    double took_ms;
+    int64_t start_ns, end_ns;
 
     ready(subject, attempts, unlocks);
     (void)snprintf(fault, sizeof fault, "%s, proxy: %s", unlocks ? "unlock_batch" : "trylock_batch",
@@ -85,10 +84,9 @@ static bool strike(struct dlt_subject *subject, bool unlocks, int64_t call_ms, c
     subject->far.call_ms = call_ms;
     start_ns = dlt_now_ns();
     (void)dlt_side_batch(&subject->far, attempts, DLT_BATCH_MOST, unlocks, said);
-    took_ms = dlt_ms_since(start_ns);
-    DLT_CHECK(took_ms < (double)(call_ms + dlt_strike_slack_ms(subject->run)),
-              "%s: took %.0f ms, with deadlines in %lld ms [BAT-3]", fault, took_ms,
-              (long long)call_ms);
+    end_ns = dlt_now_ns();
+    DLT_BETWEEN(start_ns, end_ns, call_ms + dlt_strike_slack_ms(subject->run),
+                "%s, with deadlines in %lld ms [BAT-3]", fault, (long long)call_ms);
     for (size_t i = 0; i < DLT_BATCH_MOST; i++) {
         certain_check(subject, said[i], i, unlocks, fault);
         answered = answered && said[i] == DLOCK_OK;

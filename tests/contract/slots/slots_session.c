@@ -141,9 +141,8 @@ void dlt_slots_closed_while_idle(struct dlt_run *run)
 static void open_under(struct dlt_subject *subject, const char *order)
 {
     struct dlt_side *far = &subject->far;
-    int64_t call_ms = dlt_strike_short_ms(), start_ns;
+    int64_t call_ms = dlt_strike_short_ms(), start_ns, end_ns;
     enum dlock_status status;
-    double took_ms;
 
     dlt_side_close(far);
     dlt_subject_tell(subject, "pass");
@@ -152,12 +151,11 @@ static void open_under(struct dlt_subject *subject, const char *order)
     far->call_ms = call_ms;
     start_ns = dlt_now_ns();
     status = dlt_side_open(far);
-    took_ms = dlt_ms_since(start_ns);
+    end_ns = dlt_now_ns();
     DLT_CHECK(status == DLOCK_UNAVAILABLE || status == DLOCK_OK,
               "open, proxy: %s: %s, want UNAVAILABLE [OPN-3]", order, dlt_said(far, status));
-    DLT_CHECK(took_ms < (double)(call_ms + dlt_strike_slack_ms(subject->run)),
-              "open, proxy: %s: took %.0f ms, with a deadline in %lld ms", order, took_ms,
-              (long long)call_ms);
+    DLT_BETWEEN(start_ns, end_ns, call_ms + dlt_strike_slack_ms(subject->run),
+                "open, proxy: %s, with a deadline in %lld ms", order, (long long)call_ms);
     dlt_subject_tell(subject, "accept on");
 }
 
@@ -283,10 +281,9 @@ static void wait_under(struct dlt_subject *subject, const char *order)
 {
     struct dlt_side *far = &subject->far, *direct = &subject->direct;
     bool native = dlt_side_has(far, DLOCK_CAP_NATIVE_WAIT);
-    int64_t call_ms = dlt_strike_short_ms(), start_ns;
+    int64_t call_ms = dlt_strike_short_ms(), start_ns, end_ns;
     struct dlt_attempt holder, waiter;
     enum dlock_status status;
-    double took_ms;
 
     dlt_strike_recover(subject);
     dlt_attempt_begin(&holder, subject->run, direct, "job", TTL_MS);
@@ -295,10 +292,9 @@ static void wait_under(struct dlt_subject *subject, const char *order)
     dlt_subject_tell(subject, "%s", order);
     start_ns = dlt_now_ns();
     status = wait_on(far, &waiter, call_ms);
-    took_ms = dlt_ms_since(start_ns);
-    DLT_CHECK(took_ms < (double)(call_ms + dlt_strike_slack_ms(subject->run)),
-              "the wait, proxy: %s: took %.0f ms, with a deadline in %lld ms", order, took_ms,
-              (long long)call_ms);
+    end_ns = dlt_now_ns();
+    DLT_BETWEEN(start_ns, end_ns, call_ms + dlt_strike_slack_ms(subject->run),
+                "the wait, proxy: %s, with a deadline in %lld ms", order, (long long)call_ms);
     DLT_CHECK(status == DLOCK_TIMEOUT || status == DLOCK_UNAVAILABLE || status == DLOCK_UNKNOWN ||
                   (!native && status == DLOCK_BUSY),
               "the wait, proxy: %s: %s, want TIMEOUT or UNAVAILABLE [WAT-1] [LCK-1]", order,

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "ruler.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S  (1000 * NS_PER_MS)
+#define STEP_NS   (5 * NS_PER_MS)
+#define PUNCTUAL  (2 * NS_PER_MS) /* of a sleep: no theft */
+#define STEPS     65536           /* five minutes */
+
+/* How much had been stolen at a moment, all in all. */
+struct step {
+    int64_t at_ns, stolen_ns;
+};
+
+static struct step steps[STEPS];
+static _Atomic uint64_t step_count;
+static _Atomic pid_t started_by;
+
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &ts);
+    return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+/* Some task waited for a processor: nanoseconds since the machine began; -1 where the kernel does not
+ * count. */
+static int64_t pressure_ns(void)
+{
+    char text[256] = "";
+    const char *total = NULL;
+    int fd = open("/proc/pressure/cpu", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    if (read(fd, text, sizeof text - 1) > 0)
+        total = strstr(text, "total=");
+    (void)close(fd);
+    return total == NULL ? -1 : strtoll(total + strlen("total="), NULL, 10) * 1000;
+}
+
+static void step_add(int64_t at_ns, int64_t stolen_ns)
+{
+    uint64_t n = atomic_load(&step_count);
+
+    steps[n % STEPS] = (struct step){at_ns, stolen_ns};
+    atomic_store(&step_count, n + 1);
+}
+
+static void *watch(void *arg)
+{
+    int64_t stolen_ns = 0, pressure = pressure_ns(), due_ns = now_ns();
+
+    (void)arg;
+    for (;;) {
+        int64_t at_ns = 0, late_ns = 0, more = 0, waited_ns = 0;
+        struct timespec until;
+
+        step_add(due_ns, stolen_ns);
+        due_ns += STEP_NS;
+        until = (struct timespec){due_ns / NS_PER_S, due_ns % NS_PER_S};
+        (void)clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &until, NULL);
+        at_ns = now_ns();
+        late_ns = at_ns - due_ns > PUNCTUAL ? at_ns - due_ns : 0;
+        more = pressure_ns();
+        waited_ns = more > pressure && pressure >= 0 ? more - pressure : 0;
+        stolen_ns += late_ns > waited_ns ? late_ns : waited_ns;
+        pressure = more >= 0 ? more : pressure;
+        due_ns = at_ns;
+    }
+    return NULL;
+}
+
+void dlt_ruler_start(void)
+{
+    pid_t before = atomic_load(&started_by), self = getpid();
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigset_t all, old;
+
+    if (before == self || !atomic_compare_exchange_strong(&started_by, &before, self))
+        return;
+    atomic_store(&step_count, 0);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    (void)pthread_attr_init(&attr);
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attr, watch, NULL) != 0)
+        abort();
+    (void)pthread_attr_destroy(&attr);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+int64_t dlt_ruler_now_ns(void)
+{
+    dlt_ruler_start();
+    return now_ns();
+}
+
+/* What was stolen until at_ns: of the first step that is not before it. */
+static int64_t stolen_until(int64_t at_ns)
+{
+    uint64_t end = atomic_load(&step_count), begin = end > STEPS / 2 ? end - STEPS / 2 : 0;
+
+    while (begin < end) {
+        uint64_t middle = begin + (end - begin) / 2;
+
+        if (steps[middle % STEPS].at_ns < at_ns)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return steps[begin % STEPS].stolen_ns;
+}
+
+/* Until the thread has made a step at or after at_ns, which it does as soon as it can run. */
+static void steps_await(int64_t at_ns)
+{
+    const struct timespec pause = {0, NS_PER_MS};
+
+    for (;;) {
+        uint64_t n = atomic_load(&step_count);
+
+        if (n > 0 && steps[(n - 1) % STEPS].at_ns >= at_ns)
+            return;
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+enum dlt_ruling dlt_ruling(int64_t took_ns, int64_t stolen_ns, int64_t most_ns)
+{
+    if (took_ns <= most_ns)
+        return DLT_IN_TIME;
+    if (took_ns - stolen_ns > most_ns)
+        return DLT_LATE;
+    return stolen_ns > most_ns ? DLT_VOID : DLT_IN_TIME;
+}
+
+enum dlt_ruling dlt_ruler_judge(int64_t begin_ns, int64_t end_ns, int64_t most_ms,
+                                struct dlt_measure *measure)
+{
+    int64_t took_ns = end_ns - begin_ns, stolen_ns = 0;
+
+    if (took_ns > most_ms * NS_PER_MS && atomic_load(&started_by) == getpid()) {
+        steps_await(end_ns);
+        stolen_ns = stolen_until(end_ns) - stolen_until(begin_ns);
+    }
+    if (measure != NULL) {
+        measure->took_ms = (double)took_ns / NS_PER_MS;
+        measure->stolen_ms = (double)stolen_ns / NS_PER_MS;
+        (void)snprintf(measure->text, sizeof measure->text,
+                       "%.0f ms, of which the machine took %.0f; at most %lld", measure->took_ms,
+                       measure->stolen_ms, (long long)most_ms);
+    }
+    return dlt_ruling(took_ns, stolen_ns, most_ms * NS_PER_MS);
+}
+
+int dlt_within(int64_t begin_ns, int64_t most_ms, struct dlt_measure *measure)
+{
+    struct dlt_measure own, *shown = measure != NULL ? measure : &own;
+    enum dlt_ruling ruling = dlt_ruler_judge(begin_ns, now_ns(), most_ms, shown);
+
+    if (ruling == DLT_VOID) {
+        (void)printf("# void: %s\n", shown->text);
+        (void)fflush(stdout);
+    }
+    return ruling != DLT_LATE;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ruler.h - judges upper bounds of time. A test asks it, and never compares a duration itself.
+ *
+ * A busy machine takes time away from a test. A thread measures how much: in steps of some
+ * milliseconds it adds the greater of two numbers, the growth of "some" in /proc/pressure/cpu (time
+ * in which a task waited for a processor) and its own lateness (which sees a stopped process, too).
+ * A call is late only by time that the machine left to the test. If the machine took more than the
+ * bound itself, the measurement says nothing: it is void.
+ *
+ * Lower bounds need no ruler: no machine makes a call return early.
+ */
+#ifndef DLT_RULER_H
+#define DLT_RULER_H
+
+#include <stdint.h>
+
+enum dlt_ruling { DLT_IN_TIME, DLT_LATE, DLT_VOID };
+
+/* What was measured, for a message. */
+struct dlt_measure {
+    double took_ms, stolen_ms;
+    char text[160]; /* "3200 ms, of which the machine took 150; at most 3000" */
+};
+
+/* Starts the thread, once in a process; a forked child has to start its own. It begins before what
+ * is to be judged: of the time before, the machine is taken to have stolen nothing. Blocks all
+ * signals, uses no descriptor between its steps. */
+void dlt_ruler_start(void);
+
+/* CLOCK_BOOTTIME; starts the thread. */
+int64_t dlt_ruler_now_ns(void);
+
+/* Whether end_ns was at most most_ms after begin_ns, both of CLOCK_BOOTTIME. Waits until the thread
+ * has seen end_ns. measure may be NULL. */
+enum dlt_ruling dlt_ruler_judge(int64_t begin_ns, int64_t end_ns, int64_t most_ms,
+                                struct dlt_measure *measure);
+
+/* The rule itself, without a clock: what the machine took within stolen_ns counts for the call. */
+enum dlt_ruling dlt_ruling(int64_t took_ns, int64_t stolen_ns, int64_t most_ns);
+
+/* The same, until now, for tests that cannot be repeated: prints a line "# void: ..." of TAP for a
+ * void measurement, which the last line of scripts/test counts, and returns 0 only for a late call.
+ */
+int dlt_within(int64_t begin_ns, int64_t most_ms, struct dlt_measure *measure);
+
+#endif

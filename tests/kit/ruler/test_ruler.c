@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the ruler call late what is late, and nothing that a slow machine made late? */
+/* Tests: tests/kit/ruler/ruler.c */
+#include "ruler.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MS INT64_C(1000000)
+
+static void sleep_ms(long ms)
+{
+    struct timespec left = {ms / 1000, ms % 1000 * 1000000};
+
+    while (nanosleep(&left, &left) != 0)
+        continue;
+}
+
+Test(ruler, what_the_machine_took_does_not_count)
+{
+    cr_assert_eq(dlt_ruling(100, 0, 100), DLT_IN_TIME);
+    cr_assert_eq(dlt_ruling(101, 0, 100), DLT_LATE);
+    cr_assert_eq(dlt_ruling(150, 50, 100), DLT_IN_TIME);
+    cr_assert_eq(dlt_ruling(151, 50, 100), DLT_LATE);
+}
+
+Test(ruler, a_machine_that_took_more_than_the_bound_makes_it_void)
+{
+    cr_assert_eq(dlt_ruling(200, 100, 100), DLT_IN_TIME);
+    cr_assert_eq(dlt_ruling(201, 101, 100), DLT_VOID);
+    cr_assert_eq(dlt_ruling(202, 101, 100), DLT_LATE, "more than a stall");
+    cr_assert_eq(dlt_ruling(90, 500, 100), DLT_IN_TIME, "in time all the same");
+}
+
+/* A call that sleeps for longer than its bound. On a busy machine the ruler may say that the machine
+ * took that time. */
+Test(ruler, a_late_answer_is_late)
+{
+    struct dlt_measure measure;
+    int64_t begin_ns = dlt_ruler_now_ns();
+    enum dlt_ruling ruling;
+
+    sleep_ms(500);
+    ruling = dlt_ruler_judge(begin_ns, dlt_ruler_now_ns(), 100, &measure);
+    cr_assert_geq(measure.took_ms, 500);
+    cr_assert(ruling == DLT_LATE || measure.stolen_ms > 350, "%s", measure.text);
+}
+
+/* Whoever is stopped judges first of all when it goes on: the ruler waits until it has seen that. */
+static void stopped_amid_a_call(int to_parent)
+{
+    struct dlt_measure measure;
+    int64_t begin_ns = dlt_ruler_now_ns(), end_ns = 0;
+    char ruling = 0;
+
+    sleep_ms(20);
+    (void)raise(SIGSTOP);
+    end_ns = dlt_ruler_now_ns();
+    ruling = (char)dlt_ruler_judge(begin_ns, end_ns, 200, &measure);
+    if (measure.took_ms < 600 || write(to_parent, &ruling, 1) != 1)
+        _exit(2);
+    _exit(0);
+}
+
+Test(ruler, a_process_that_was_stopped_is_not_late)
+{
+    int fds[2], status = 0;
+    char ruling = 0;
+    pid_t child;
+
+    cr_assert_eq(pipe(fds), 0);
+    child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0)
+        stopped_amid_a_call(fds[1]);
+    cr_assert_eq(waitpid(child, &status, WUNTRACED), child);
+    cr_assert(WIFSTOPPED(status));
+    sleep_ms(600);
+    cr_assert_eq(kill(child, SIGCONT), 0);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+    cr_assert_eq(read(fds[0], &ruling, 1), 1);
+    cr_assert_eq(ruling, DLT_VOID);
+}
+
+Test(ruler, a_call_in_time_needs_no_thread)
+{
+    cr_assert_eq(dlt_ruler_judge(1000, 1000 + 5 * MS, 5, NULL), DLT_IN_TIME);
+    cr_assert_eq(dlt_ruler_judge(1000, 1000 + 6 * MS, 5, NULL), DLT_LATE);
+}
