@@ -73,7 +73,8 @@ static void *lease_main(void *arg)
         got_ns = dlt_now_ns();
         if (status == DLOCK_BUSY)
             DLT_BETWEEN(lease->latest_ns, asked_ns, late_ms(lease),
-                        "a lease of %" PRId64 " ms still held its name after its end", lease->ttl_ms);
+                        "a lease of %" PRId64 " ms still held its name after its end",
+                        lease->ttl_ms);
         if (status == DLOCK_BUSY)
             dlt_sleep_ms(ASK_MS);
     }

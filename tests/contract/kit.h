@@ -57,9 +57,9 @@ _Noreturn __attribute__((format(printf, 1, 2))) void dlt_skip(const char *format
             dlt_fail(__FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
 
-/* end_ns, of dlt_now_ns, is at most most_ms after begin_ns: by the ruler. A void measurement ends the
- * process with DLT_EXIT_VOID: the runner runs the case again, up to DLT_JOB_RUNS times. The rest is
- * the text of a failure. */
+/* end_ns, of dlt_now_ns, is at most most_ms after begin_ns: by the ruler. A void measurement ends
+ * the process with DLT_EXIT_VOID: the runner runs the case again, up to DLT_JOB_RUNS times. The
+ * rest is the text of a failure. */
 #define DLT_BETWEEN(begin_ns, end_ns, most_ms, ...) \
     dlt_between(__FILE__, __LINE__, (begin_ns), (end_ns), (most_ms), __VA_ARGS__)
 /* The same, until now. */

@@ -3,7 +3,8 @@
  * pool.h - many processes at once, each with a time limit, its output kept.
  *
  * A job runs this program again with its arguments, in a process group of its own; when it ends or
- * its time is over, the whole group is killed. A job whose measurements are void (kit.h) runs again.
+ * its time is over, the whole group is killed. A job whose measurements are void (kit.h) runs
+ * again.
  */
 #ifndef DLT_POOL_H
 #define DLT_POOL_H

@@ -63,6 +63,7 @@ void dlt_host_init_running(struct dlt_host *host)
     dlt_host_init(host);
     host->runs = 1;
     host->now_ns = 0;
+    dlt_ruler_start();
 }
 
 void dlt_host_advance(struct dlt_host *host, int64_t ms)
@@ -78,6 +79,11 @@ int64_t dlt_host_now(struct dlt_host *host)
         return host->now_ns;
     (void)clock_gettime(CLOCK_BOOTTIME, &ts);
     return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec + host->now_ns;
+}
+
+int dlt_host_within(struct dlt_host *host, int64_t begin_ns, int64_t most_ms)
+{
+    return dlt_within(begin_ns - host->now_ns, most_ms);
 }
 
 int64_t dlt_host_in(struct dlt_host *host, int64_t timeout_ms)

@@ -6,6 +6,8 @@
 #ifndef DLT_FAKE_HOST_H
 #define DLT_FAKE_HOST_H
 
+#include "ruler.h"
+
 #include <dlock/plugin.h>
 #include <stdatomic.h>
 
@@ -30,6 +32,8 @@ void dlt_host_init(struct dlt_host *host);
 void dlt_host_init_running(struct dlt_host *host);
 void dlt_host_advance(struct dlt_host *host, int64_t ms);
 int64_t dlt_host_now(struct dlt_host *host);
+/* dlt_within (ruler.h), for begin_ns of dlt_host_now and a host that runs. */
+int dlt_host_within(struct dlt_host *host, int64_t begin_ns, int64_t most_ms);
 /* The moment in timeout_ms. */
 int64_t dlt_host_in(struct dlt_host *host, int64_t timeout_ms);
 

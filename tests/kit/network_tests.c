@@ -92,8 +92,8 @@ static void reopen(void)
     int64_t begin_ns = dlt_host_now(&direct.host);
 
     dlt_session_close(&s);
-    cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS, SLACK_MS, "close: %s",
-                 fault);
+    cr_assert(dlt_host_within(&direct.host, begin_ns, SLACK_MS), "close: %s: %s", fault,
+              dlt_within_text());
     tell("kill fin"); /* else what was kept back arrives now, in a race with what comes next */
     tell("pass");
     s.call_ms = CALM_MS;
@@ -245,8 +245,8 @@ static bool strike(enum what what, int64_t call_ms, const char *order)
     status = call(what);
     if (torn && status == DLOCK_PROTOCOL) /* which may have been a yes */
         status = DLOCK_UNKNOWN;
-    cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS, call_ms + SLACK_MS, "%s",
-                 fault);
+    cr_assert(dlt_host_within(&direct.host, begin_ns, call_ms + SLACK_MS), "%s: %s", fault,
+              dlt_within_text());
     check(what, status);
     return status == DLOCK_OK;
 }
@@ -375,8 +375,8 @@ EACH(OPN_1_a_connection_that_fails_at_each_byte)
         status = dlt_session_open(&s);
         cr_assert(status == DLOCK_OK || status == DLOCK_UNAVAILABLE, "%s: %s", fault,
                   s.err.message);
-        cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS, s.call_ms + SLACK_MS,
-                     "%s", fault);
+        cr_assert(dlt_host_within(&direct.host, begin_ns, s.call_ms + SLACK_MS), "%s: %s", fault,
+                  dlt_within_text());
         dlt_session_close(&s);
         tell("pass");
         cr_assert_lt(at, 100000);
@@ -402,8 +402,8 @@ EACH(C8_a_wait_on_a_link_that_is_half_open)
         a.req.deadline_ns = dlt_host_in(&direct.host, SHORT_MS);
         status = session_lock ? s.ops->lock(s.self, &a.req, &s.grant, &s.err)
                               : s.ops->watch(s.self, &a.req, &s.grant, &s.err);
-        cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS, SHORT_MS + SLACK_MS,
-                     "%s", fault);
+        cr_assert(dlt_host_within(&direct.host, begin_ns, SHORT_MS + SLACK_MS), "%s: %s", fault,
+                  dlt_within_text());
         if (session_lock && dlt_network.lock_in_doubt && status == DLOCK_UNKNOWN)
             status = DLOCK_TIMEOUT;
         cr_assert(status == DLOCK_TIMEOUT || status == DLOCK_UNAVAILABLE, "%s: %s", fault,
@@ -440,8 +440,8 @@ EACH(C4_C8_the_server_is_stopped_in_the_middle_of_a_statement)
             cr_assert_eq(pthread_create(&thread, NULL, stop_meanwhile, &us), 0);
             begin_ns = dlt_host_now(&direct.host);
             status = call((enum what)what);
-            cr_assert_lt((dlt_host_now(&direct.host) - begin_ns) / DLT_NS_PER_MS,
-                         SHORT_MS + SLACK_MS, "%s", fault);
+            cr_assert(dlt_host_within(&direct.host, begin_ns, SHORT_MS + SLACK_MS), "%s: %s", fault,
+                      dlt_within_text());
             (void)pthread_join(thread, NULL);
             server.pause(server.self, false);
             check((enum what)what, status);

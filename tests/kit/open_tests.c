@@ -111,7 +111,7 @@ Test(connection, C8_a_server_that_says_nothing)
         s.call_ms = 300;
         dlt_want(&s, DLOCK_UNAVAILABLE, "in time");
         cr_assert_geq(dlt_host_now(&s.host) - begin_ns, 290 * DLT_NS_PER_MS);
-        cr_assert_lt(dlt_host_now(&s.host) - begin_ns, 20000 * DLT_NS_PER_MS);
+        cr_assert(dlt_host_within(&s.host, begin_ns, 20000), "%s", dlt_within_text());
     }
     (void)close(fd);
 }
@@ -160,7 +160,7 @@ Test(connection, C8_a_name_that_takes_its_time)
     (void)snprintf(s.address, sizeof s.address, "slow:1");
     s.call_ms = 200;
     dlt_want(&s, DLOCK_UNAVAILABLE, "in time");
-    cr_assert_lt(dlt_host_now(&s.host) - begin_ns, 20000 * DLT_NS_PER_MS);
+    cr_assert(dlt_host_within(&s.host, begin_ns, 20000), "%s", dlt_within_text());
     may_resolve = 1;
     for (int i = 0; i < 1000 && resolved == 0; i++)
         dlt_sleep_ms(10);
@@ -178,7 +178,7 @@ Test(connection, C8_a_name_that_is_asked_for_again)
 
         s.call_ms = 100;
         dlt_want(&s, DLOCK_UNAVAILABLE, "in time");
-        cr_assert_lt(dlt_host_now(&s.host) - begin_ns, 20000 * DLT_NS_PER_MS);
+        cr_assert(dlt_host_within(&s.host, begin_ns, 20000), "%s", dlt_within_text());
         cr_assert_leq(resolving, dlt_open.lookups);
     }
     may_resolve = 1;

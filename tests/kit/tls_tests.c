@@ -173,8 +173,8 @@ static void tell(const char *line)
 
 static void in_time(int64_t begin_ns, const char *fault)
 {
-    cr_assert_lt((dlt_host_now(&s.host) - begin_ns) / DLT_NS_PER_MS, s.call_ms + SLACK_MS, "%s",
-                 fault);
+    cr_assert(dlt_host_within(&s.host, begin_ns, s.call_ms + SLACK_MS), "%s: %s", fault,
+              dlt_within_text());
 }
 
 /* False: opened. */

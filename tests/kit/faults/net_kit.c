@@ -2,13 +2,13 @@
 #include "net_kit.h"
 #include "address.h"
 #include "child.h"
+#include "ruler.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CLIENTS_MAX 64
@@ -19,10 +19,7 @@ static size_t journal_len;
 
 int64_t net_now_ms(void)
 {
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+    return dlt_ruler_now_ns() / 1000000;
 }
 
 static void journal_add(const char *bytes, size_t len)

@@ -25,6 +25,7 @@ struct step {
 static struct step steps[STEPS];
 static _Atomic uint64_t step_count;
 static _Atomic pid_t started_by;
+static _Thread_local struct dlt_measure last;
 
 static int64_t now_ns(void)
 {
@@ -34,8 +35,8 @@ static int64_t now_ns(void)
     return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
-/* Some task waited for a processor: nanoseconds since the machine began; -1 where the kernel does not
- * count. */
+/* Some task waited for a processor: nanoseconds since the machine began; -1 where the kernel does
+ * not count. */
 static int64_t pressure_ns(void)
 {
     char text[256] = "";
@@ -166,14 +167,23 @@ enum dlt_ruling dlt_ruler_judge(int64_t begin_ns, int64_t end_ns, int64_t most_m
     return dlt_ruling(took_ns, stolen_ns, most_ms * NS_PER_MS);
 }
 
-int dlt_within(int64_t begin_ns, int64_t most_ms, struct dlt_measure *measure)
+int dlt_within(int64_t begin_ns, int64_t most_ms)
 {
-    struct dlt_measure own, *shown = measure != NULL ? measure : &own;
-    enum dlt_ruling ruling = dlt_ruler_judge(begin_ns, now_ns(), most_ms, shown);
+    enum dlt_ruling ruling = dlt_ruler_judge(begin_ns, now_ns(), most_ms, &last);
 
     if (ruling == DLT_VOID) {
-        (void)printf("# void: %s\n", shown->text);
+        (void)printf("# void: %s\n", last.text);
         (void)fflush(stdout);
     }
     return ruling != DLT_LATE;
+}
+
+int dlt_took_within(int64_t took_ms, int64_t most_ms)
+{
+    return dlt_within(now_ns() - took_ms * NS_PER_MS, most_ms);
+}
+
+const char *dlt_within_text(void)
+{
+    return last.text;
 }

@@ -39,9 +39,14 @@ enum dlt_ruling dlt_ruler_judge(int64_t begin_ns, int64_t end_ns, int64_t most_m
 /* The rule itself, without a clock: what the machine took within stolen_ns counts for the call. */
 enum dlt_ruling dlt_ruling(int64_t took_ns, int64_t stolen_ns, int64_t most_ns);
 
-/* The same, until now, for tests that cannot be repeated: prints a line "# void: ..." of TAP for a
- * void measurement, which the last line of scripts/test counts, and returns 0 only for a late call.
- */
-int dlt_within(int64_t begin_ns, int64_t most_ms, struct dlt_measure *measure);
+/* dlt_ruler_judge until now, for tests that cannot be repeated. Returns 0 only for a late call. A
+ * void measurement prints a line "# void: ..." of TAP, which scripts/test counts. */
+int dlt_within(int64_t begin_ns, int64_t most_ms);
+
+/* The same for what took took_ms, by any clock, and has ended just now. */
+int dlt_took_within(int64_t took_ms, int64_t most_ms);
+
+/* What the thread's last dlt_within measured. */
+const char *dlt_within_text(void);
 
 #endif

@@ -36,8 +36,8 @@ Test(ruler, a_machine_that_took_more_than_the_bound_makes_it_void)
     cr_assert_eq(dlt_ruling(90, 500, 100), DLT_IN_TIME, "in time all the same");
 }
 
-/* A call that sleeps for longer than its bound. On a busy machine the ruler may say that the machine
- * took that time. */
+/* A call that sleeps for longer than its bound. On a busy machine the ruler may say that the
+ * machine took that time. */
 Test(ruler, a_late_answer_is_late)
 {
     struct dlt_measure measure;
@@ -50,7 +50,8 @@ Test(ruler, a_late_answer_is_late)
     cr_assert(ruling == DLT_LATE || measure.stolen_ms > 350, "%s", measure.text);
 }
 
-/* Whoever is stopped judges first of all when it goes on: the ruler waits until it has seen that. */
+/* Whoever is stopped judges first of all when it goes on: the ruler waits until it has seen that.
+ */
 static void stopped_amid_a_call(int to_parent)
 {
     struct dlt_measure measure;

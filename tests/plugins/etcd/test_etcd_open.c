@@ -61,7 +61,7 @@ Test(open, C8_a_server_that_says_nothing)
         e.s.call_ms = 300;
         e_want_open(DLOCK_UNAVAILABLE, "in time");
         cr_assert_geq(dlt_host_now(&e.s.host) - begin_ns, 290 * DLT_NS_PER_MS);
-        cr_assert_lt(dlt_host_now(&e.s.host) - begin_ns, 20000 * DLT_NS_PER_MS);
+        cr_assert(dlt_host_within(&e.s.host, begin_ns, 20000), "%s", dlt_within_text());
     }
     (void)close(fd);
 }
@@ -140,7 +140,7 @@ Test(open, C8_a_name_that_takes_its_time)
     begin_ns = dlt_host_now(&e.s.host);
     e.s.call_ms = 200;
     e_want_open(DLOCK_UNAVAILABLE, "looking up the host");
-    cr_assert_lt(dlt_host_now(&e.s.host) - begin_ns, 20000 * DLT_NS_PER_MS);
+    cr_assert(dlt_host_within(&e.s.host, begin_ns, 20000), "%s", dlt_within_text());
     may_resolve = 1;
     for (int i = 0; i < 1000 && resolved == 0; i++)
         dlt_sleep_ms(10);

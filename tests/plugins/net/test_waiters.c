@@ -2,12 +2,12 @@
 /* Tests: plugins/net/waiters.c */
 /* Of the threads that wait one reads, and another one takes its place when it ends. */
 #include "net/waiters.h"
+#include "ruler.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define S_NS  INT64_C(1000000000)
@@ -15,10 +15,7 @@
 
 static int64_t now(void)
 {
-    struct timespec at;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    return at.tv_sec * S_NS + at.tv_nsec;
+    return dlt_ruler_now_ns();
 }
 
 static struct waiters waiters;
@@ -143,7 +140,8 @@ Test(waiters, the_leader_is_woken_for_an_interrupt_or_by_what_it_reads)
     cr_assert_eq(pthread_create(&thread, NULL, interrupt, NULL), 0);
     cr_assert_not(waiters_await(&waiters, ends[0], 20 * S_NS), "nothing has arrived");
     (void)pthread_join(thread, NULL);
-    cr_assert_lt(now() - start_ns, 900 * MS_NS, "it has slept to the end");
+    cr_assert(dlt_took_within((now() - start_ns) / 1000000, 900), "it has slept to the end: %s",
+              dlt_within_text());
     cr_assert_eq(write(ends[1], "x", 1), 1);
     cr_assert(waiters_await(&waiters, ends[0], 20 * S_NS), "what has arrived does not count");
     cr_assert_not(waiters_await(&waiters, -1, 1), "an old wake-up counts twice");
@@ -224,5 +222,6 @@ Test(waiters, the_lead_is_handed_to_the_thread_of_all)
     waiters_hand_over_locked(&waiters);
     (void)pthread_mutex_unlock(&waiters.mutex);
     (void)pthread_join(thread, NULL);
-    cr_assert_lt(now() - begun, 20 * S_NS, "nobody was woken");
+    cr_assert(dlt_took_within((now() - begun) / 1000000, 20000), "nobody was woken: %s",
+              dlt_within_text());
 }

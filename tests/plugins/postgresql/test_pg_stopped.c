@@ -266,7 +266,8 @@ static void stop(enum what what, bool in_the_middle)
         call_in_the_middle(&caller, pid);
     else
         call_before(&caller);
-    cr_assert_lt(caller.took_ms, CALL_MS + LATE_MS, "%s", words[what]);
+    cr_assert(dlt_took_within(caller.took_ms, CALL_MS + LATE_MS), "%s: %s", words[what],
+              dlt_within_text());
     cr_assert_eq(caller.status, is_of(what, READS) ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN,
                  "%s: %s, %s", words[what], dlock_status_name((int)caller.status), s.err.message);
     dlt_session_close(&s);

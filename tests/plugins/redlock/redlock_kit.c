@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "redlock_kit.h"
+#include "ruler.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -114,10 +115,7 @@ bool dlt_nodes_all_hold(struct dlt_nodes *nodes, const char *name, struct dlock 
 
 int64_t dlt_now_ms(void)
 {
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_BOOTTIME, &ts);
-    return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+    return dlt_ruler_now_ns() / 1000000;
 }
 
 void dlt_sleep_ms(int64_t ms)

@@ -5,6 +5,7 @@ foreach(stem test_zk_storm test_zk_leader test_zk_follower test_zk_process)
   target_link_libraries(${stem} PRIVATE dlock_flags dlock_storm dlock_servers dlock_faults)
 endforeach()
 target_sources(test_zk_process PRIVATE process_kit.c)
+target_link_libraries(test_zk_process PRIVATE dlock_ruler)
 target_sources(test_zk_leader PRIVATE rivals.c)
 target_sources(test_zk_follower PRIVATE rivals.c)
 # The client library has to find its socket and its getaddrinfo.

@@ -8,6 +8,7 @@
  * to standard error, whatever fails?
  */
 #include "process_kit.h"
+#include "ruler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ static void in_time(int64_t begin_ms, int64_t most_ms, enum dlock_status status,
 {
     int64_t took_ms = process_now_ms() - begin_ms;
 
-    (void)dlt_ok(took_ms <= most_ms + OVER_MS, "C8 %s: %lld ms of %lld (%s)", what,
+    (void)dlt_ok(dlt_took_within(took_ms, most_ms + OVER_MS), "C8 %s: %lld ms of %lld (%s)", what,
                  (long long)took_ms, (long long)most_ms, dlock_status_name((int)status));
 }
 

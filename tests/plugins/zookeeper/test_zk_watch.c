@@ -85,7 +85,7 @@ Test(watch, WAT_2_a_release_before_the_watch_is_not_missed)
         cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
         begun = dlt_host_now(&s.host);
         cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_OK, "%s", t.err.message);
-        cr_assert_lt(dlt_host_now(&s.host) - begun, 2500 * DLT_NS_PER_MS);
+        cr_assert(dlt_host_within(&s.host, begun, 2500), "%s", dlt_within_text());
         cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
     }
     close_all();
@@ -101,14 +101,14 @@ Test(watch, WAT_1_the_deadline_is_kept_and_the_next_watch_hears_what_comes_betwe
     begun = dlt_host_now(&t.host);
     cr_assert_eq(dlt_watch(&t, &b, 300), DLOCK_TIMEOUT);
     cr_assert_geq(dlt_host_now(&t.host) - begun, 300 * DLT_NS_PER_MS);
-    cr_assert_lt(dlt_host_now(&t.host) - begun, 2500 * DLT_NS_PER_MS);
+    cr_assert(dlt_host_within(&t.host, begun, 2500), "%s", dlt_within_text());
     cr_assert_eq(refresh(&t, &b), DLOCK_BUSY);
     cr_assert_eq(dlt_watch(&t, &b, 100), DLOCK_TIMEOUT);
     cr_assert_eq(watchers_count(&t), 1, "the same one");
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     begun = dlt_host_now(&t.host);
     cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_OK, "%s", t.err.message);
-    cr_assert_lt(dlt_host_now(&t.host) - begun, 2500 * DLT_NS_PER_MS);
+    cr_assert(dlt_host_within(&t.host, begun, 2500), "%s", dlt_within_text());
     close_all();
 }
 
