@@ -7,7 +7,7 @@
 #ifndef DL_DEFAULT_URI_H
 #define DL_DEFAULT_URI_H
 
-#include "load/text_file.h"
+#include "lib/text_file.h"
 
 #include <dlock/types.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #ifndef DL_PASSWORD_H
 #define DL_PASSWORD_H
 
-#include "load/text_file.h"
+#include "lib/text_file.h"
 
 /* At most one of the two is not NULL. */
 struct dl_password_source {

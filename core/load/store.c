@@ -121,13 +121,8 @@ struct filling {
 /* All users may read a file with a secret. Each client is warned once. */
 static void exposed_warn(const struct filling *filling, const char *what, const char *file)
 {
-    char line[512];
-
-    if (filling->host == NULL)
-        return;
-    (void)snprintf(line, sizeof line, "%s: all users may read the secret in %.300s: chmod o-r",
-                   what, file);
-    filling->host->log(filling->host->ctx, DLOCK_LOG_WARNING, line);
+    if (filling->host != NULL)
+        dl_text_file_warn(filling->host, what, file);
 }
 
 /* store->parsed, plugin, what, file and defaults are set. */

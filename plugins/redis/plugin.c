@@ -11,6 +11,8 @@
 #include "inspect.h"
 #include "lease.h"
 #include "lease_batch.h"
+#include "lib/secret.h"
+#include "lib/text_file.h"
 #include "list.h"
 #include "list_waiters.h"
 #include "net/tls.h"
@@ -76,10 +78,29 @@ static enum dlock_status subscriber_init(struct redis_session *session, struct d
                                 session->host, err);
 }
 
+/* As core does with pass_file=, when the client is opened. */
+static enum dlock_status pass_file_check(const struct redis_session *session,
+                                         struct dlock_error *err)
+{
+    const char *path = session->service.pass_file;
+    enum dl_exposure exposure = DL_EXPOSED_TO_NOBODY;
+    enum dlock_status status = DLOCK_OK;
+    char *secret = NULL;
+
+    if (path != NULL)
+        status = dl_text_file_read(path, REDIS_SENTINEL_PASS_FILE, &secret, &exposure, err);
+    dl_secret_free(secret);
+    if (exposure == DL_EXPOSED_TO_ALL)
+        dl_text_file_warn(session->host, REDIS_SENTINEL_PASS_FILE, path);
+    return status;
+}
+
 static enum dlock_status sentinels_make(struct redis_session *session, struct dlock_error *err)
 {
-    if (session->service.name == NULL)
-        return DLOCK_OK;
+    enum dlock_status status = pass_file_check(session, err);
+
+    if (status != DLOCK_OK || session->service.name == NULL)
+        return status;
     session->sentinels =
         redis_sentinels_new(&session->service, &session->config, session->tls, session->host);
     return session->sentinels != NULL
@@ -353,8 +374,10 @@ static const struct dlock_option_spec redis_options[] = {
     {"sentinel_user", "text", NULL, "1..253",
      "redis+sentinel: the user for the sentinels; the user and the password before the hosts are "
      "those of the servers with the locks"},
-    {"sentinel_pass_file", "text", NULL, "1..4096",
-     "redis+sentinel: a file with the password for the sentinels, read for each new connection"},
+    {REDIS_SENTINEL_PASS_FILE, "text", NULL, "1..4096",
+     "redis+sentinel: absolute path of a file with the password for the sentinels as its only "
+     "line, "
+     "read for each new connection"},
     {"sentinel_tls", "enum", NULL, "same|on|off",
      "redis+sentinel: TLS to the sentinels; unset: as to the servers with the locks"},
     {"unsafe_eviction", "bool", "off", NULL,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sentinel.h"
-#include "pass_file.h"
+#include "lib/text_file.h"
 #include "resp/command.h"
 #include "resp/error.h"
 #include "resp/reply.h"
@@ -20,10 +20,13 @@ static enum dlock_status read_secret(struct resp_connection *connection, char **
                                      struct dlock_error *err)
 {
     const struct redis_service *service = of(connection)->service;
+    enum dl_exposure ignored = DL_EXPOSED_TO_NOBODY;
 
     *secret = NULL;
-    return service->pass_file != NULL ? redis_pass_file_read(service->pass_file, secret, err)
-                                      : DLOCK_OK;
+    return service->pass_file == NULL
+               ? DLOCK_OK
+               : dl_text_file_read(service->pass_file, REDIS_SENTINEL_PASS_FILE, secret, &ignored,
+                                   err);
 }
 
 /* ---- asking ---- */

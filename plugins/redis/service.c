@@ -60,7 +60,7 @@ enum dlock_status redis_service_init(struct redis_service *service, struct resp_
     enum dlock_status status = DLOCK_INTERNAL;
 
     *service = (struct redis_service){
-        .pass_file = target->option(target, "sentinel_pass_file"),
+        .pass_file = target->option(target, REDIS_SENTINEL_PASS_FILE),
         .sentinel = {.origin = REDIS_ORIGIN,
                      .user = target->option(target, "sentinel_user"),
                      .prefix = "",
@@ -78,7 +78,7 @@ enum dlock_status redis_service_init(struct redis_service *service, struct resp_
 enum dlock_status redis_service_refuse(const struct dlock_target *target, struct dlock_error *err)
 {
     if (target->option(target, "sentinel_user") != NULL ||
-        target->option(target, "sentinel_pass_file") != NULL ||
+        target->option(target, REDIS_SENTINEL_PASS_FILE) != NULL ||
         target->option(target, "sentinel_tls") != NULL)
         return refuse(err, "an option of sentinels, and the scheme is not redis+sentinel or "
                            "rediss+sentinel");

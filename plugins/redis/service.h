@@ -5,7 +5,8 @@
 
 #include "resp/config.h"
 
-#define REDIS_SENTINELS_MOST 32 /* and servers of a cluster, in the URI */
+#define REDIS_SENTINELS_MOST     32 /* and servers of a cluster, in the URI */
+#define REDIS_SENTINEL_PASS_FILE "sentinel_pass_file"
 
 struct redis_service {
     const char *name;      /* of the master, as the sentinels know it */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/redis/sentinels.c plugins/redis/sentinel.c plugins/redis/service.c */
-/* Tests: plugins/redis/pass_file.c */
 /* Is the master found by what sentinels say, and nothing else believed? Sentinels that lie are
  * scripted (OPN-1, SEC-1). */
 #include "redis_kit.h"
@@ -264,12 +263,20 @@ Test(sentinel, SEC_1_user_and_password_of_the_sentinels)
     password_write("wrong\n", 0600);
     dlt_session_option(&s, "sentinel_pass_file", file);
     refused(DLOCK_AUTH, "refused");
-    password_write("s3cret\n", 0600);
+    password_write("s3cret\n", 0644);
     refused(DLOCK_CONFIG, "unknown command");
+    cr_assert(strstr(s.host.logged, "all users may read the secret") != NULL, "%s", s.host.logged);
     password_write("s3cret\n", 0622);
     refused(DLOCK_CONFIG, "others may write");
+    if (geteuid() == 0) {
+        password_write("s3cret\n", 0600);
+        cr_assert_eq(chown(file, 65534, 65534), 0);
+        refused(DLOCK_CONFIG, "belongs to user 65534");
+    }
     (void)unlink(file);
     refused(DLOCK_INVALID, "sentinel_pass_file");
+    dlt_session_option(&s, "sentinel_pass_file", "pass");
+    refused(DLOCK_INVALID, "sentinel_pass_file: an absolute path is needed");
 }
 
 Test(sentinel, TLS_to_sentinels_and_to_the_master)

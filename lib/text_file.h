@@ -3,7 +3,7 @@
 #ifndef DL_TEXT_FILE_H
 #define DL_TEXT_FILE_H
 
-#include <dlock/types.h>
+#include <dlock/plugin.h>
 
 #define DL_TEXT_FILE_MAX 8192 /* bytes of the line */
 
@@ -18,5 +18,8 @@ enum dl_exposure { DL_EXPOSED_TO_NOBODY = 0, DL_EXPOSED_TO_ALL = 1 };
  */
 enum dlock_status dl_text_file_read(const char *path, const char *what, char **text,
                                     enum dl_exposure *exposure, struct dlock_error *err);
+
+/* Logs that all users may read the secret in this file. */
+void dl_text_file_warn(const struct dlock_host *host, const char *what, const char *path);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "load/text_file.h"
-
-#include "sys/error.h"
+#include "lib/text_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LOG_WARNING 1                      /* DLOCK_LOG_WARNING of dlock.h */
 #define BUFFER_SIZE (DL_TEXT_FILE_MAX + 3) /* CR LF, and one more to see that there is more */
 
 /* Fills buf as far as the file goes. -1: errno. */
@@ -65,20 +65,20 @@ static enum dlock_status file_check(int fd, const char *path, const char *what,
     struct stat st;
 
     if (fstat(fd, &st) != 0)
-        return dl_error(err, DLOCK_INVALID, "%s: cannot read %.160s: %s", what, path,
-                        strerrordesc_np(errno));
+        return dlock_fail(err, "core", DLOCK_INVALID, 0, "%s: cannot read %.160s: %s", what, path,
+                          strerrordesc_np(errno));
     if (!S_ISREG(st.st_mode))
-        return dl_error(err, DLOCK_INVALID, "%s: %.160s is %s: want a regular file", what, path,
-                        kind_of(st.st_mode));
+        return dlock_fail(err, "core", DLOCK_INVALID, 0, "%s: %.160s is %s: want a regular file",
+                          what, path, kind_of(st.st_mode));
     if (st.st_uid != 0 && st.st_uid != geteuid())
-        return dl_error(err, DLOCK_CONFIG,
-                        "%s: %.140s belongs to user %u, who may write it: want a file of root or "
-                        "of this user (%u)",
-                        what, path, st.st_uid, geteuid());
+        return dlock_fail(err, "core", DLOCK_CONFIG, 0,
+                          "%s: %.140s belongs to user %u, who may write it: want a file of root or "
+                          "of this user (%u)",
+                          what, path, st.st_uid, geteuid());
     if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return dl_error(err, DLOCK_CONFIG,
-                        "%s: its group or others may write %.140s (mode %04o): chmod go-w", what,
-                        path, st.st_mode & 07777u);
+        return dlock_fail(err, "core", DLOCK_CONFIG, 0,
+                          "%s: its group or others may write %.140s (mode %04o): chmod go-w", what,
+                          path, st.st_mode & 07777u);
     *exposure = (st.st_mode & S_IROTH) != 0 ? DL_EXPOSED_TO_ALL : DL_EXPOSED_TO_NOBODY;
     return DLOCK_OK;
 }
@@ -91,12 +91,12 @@ static enum dlock_status line_read(int fd, const char *path, const char *what, c
     size_t len = 0;
 
     if (got < 0)
-        return dl_error(err, DLOCK_INVALID, "%s: cannot read %.160s: %s", what, path,
-                        strerrordesc_np(errno));
+        return dlock_fail(err, "core", DLOCK_INVALID, 0, "%s: cannot read %.160s: %s", what, path,
+                          strerrordesc_np(errno));
     len = (size_t)got;
     fault = line_check(buf, &len);
     if (fault != NULL)
-        return dl_error(err, DLOCK_INVALID, "%s: %.160s %s", what, path, fault);
+        return dlock_fail(err, "core", DLOCK_INVALID, 0, "%s: %.160s %s", what, path, fault);
     return DLOCK_OK;
 }
 
@@ -108,23 +108,32 @@ enum dlock_status dl_text_file_read(const char *path, const char *what, char **t
     int fd = -1;
 
     if (path[0] != '/')
-        return dl_error(err, DLOCK_INVALID, "%s: an absolute path is needed", what);
+        return dlock_fail(err, "core", DLOCK_INVALID, 0, "%s: an absolute path is needed", what);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a FIFO would be waited for */
     if (fd < 0)
-        return dl_error(err, DLOCK_INVALID, "%s: cannot read %.160s: %s", what, path,
-                        strerrordesc_np(errno));
+        return dlock_fail(err, "core", DLOCK_INVALID, 0, "%s: cannot read %.160s: %s", what, path,
+                          strerrordesc_np(errno));
     buf = malloc(BUFFER_SIZE);
     if (buf == NULL)
-        status = dl_error(err, DLOCK_NOMEM, "%s: no memory", what);
+        status = dlock_fail(err, "core", DLOCK_NOMEM, 0, "%s: no memory", what);
     else
         status = file_check(fd, path, what, exposure, err);
     if (status == DLOCK_OK)
         status = line_read(fd, path, what, buf, err);
     if (status == DLOCK_OK && (*text = strdup(buf)) == NULL)
-        status = dl_error(err, DLOCK_NOMEM, "%s: no memory", what);
+        status = dlock_fail(err, "core", DLOCK_NOMEM, 0, "%s: no memory", what);
     (void)close(fd);
     if (buf != NULL)
         explicit_bzero(buf, BUFFER_SIZE);
     free(buf);
     return status;
+}
+
+void dl_text_file_warn(const struct dlock_host *host, const char *what, const char *path)
+{
+    char line[512];
+
+    (void)snprintf(line, sizeof line, "%s: all users may read the secret in %.300s: chmod o-r",
+                   what, path);
+    host->log(host->ctx, LOG_WARNING, line);
 }
