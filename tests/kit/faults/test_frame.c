@@ -28,10 +28,10 @@ static struct ends ends_of(enum dlt_framing framing, const void *stream, size_t 
 
         while (at < stop) {
             bool ended = false;
-            size_t took = dlt_framer_feed(&framer, bytes + at, stop - at, &ended);
+            size_t taken = dlt_framer_feed(&framer, bytes + at, stop - at, &ended);
 
-            cr_assert(took > 0 && took <= stop - at);
-            at += took;
+            cr_assert(taken > 0 && taken <= stop - at);
+            at += taken;
             if (ended && ends.count < FRAMES_MAX)
                 ends.at[ends.count++] = at;
         }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Does the ruler call late what is late, and nothing that a slow machine made late? */
-/* Tests: tests/kit/ruler/ruler.c */
 #include "ruler.h"
 
 #include <criterion/criterion.h>
