@@ -3,6 +3,7 @@
 #include "lib/hex.h"
 #include "resp/error.h"
 #include "resp/reply.h"
+#include "waiter.h"
 
 static bool release_validate(const struct redis_call *call, const redisReply *reply)
 {
@@ -61,18 +62,28 @@ void redis_release_prepare_unlock(const struct redis_session *session,
     dl_hex_encode(release->token, req->token, DLOCK_TOKEN_SIZE);
 }
 
+/* Whether data are to end with the claim [C24]. Whose lease was adopted may have published some. */
+static bool clears(const struct dlock_request *req)
+{
+    const struct redis_slot *slot = req->attempt;
+    uint32_t len = 0;
+
+    (void)dlock_request_data(req, &len);
+    return len > 0 || slot->adopted;
+}
+
 void redis_release_begin_unlock(const struct dlock_request *req, struct redis_release *release)
 {
     if (dlock_request_keep_ms(req) > 0)
         keep_begin(req, release);
     else
-        release_begin(release, release->token, "UNLOCK");
+        release_begin(release, release->token, clears(req) ? "CLEAR" : "UNLOCK");
 }
 
 bool redis_release_is_simple(const struct dlock_request *req)
 {
     return dlock_request_keep_ms(req) == 0 && req->mode == DLOCK_EXCLUSIVE &&
-           dlock_request_limit(req) <= 1;
+           dlock_request_limit(req) <= 1 && !clears(req);
 }
 
 bool redis_release_end(struct redis_session *session, const struct redis_release *release,

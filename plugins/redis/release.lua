@@ -1,7 +1,8 @@
 -- Releases a name, or a queue entry.
 --
 -- KEYS   lock, meta
--- ARGV   token ('*': of any holder), what (UNLOCK, DEQUEUE or BREAK), 1 to pass nothing on, number of the request
+-- ARGV   token ('*': of any holder), what (UNLOCK, CLEAR, DEQUEUE or BREAK; UNLOCK alone may leave the record of an
+--        exclusive holder, with its data, to the next one), 1 to pass nothing on, number of the request
 -- Returns the number: the token held the name, and there was no waiter
 --     or  whether the token held the name, why it was not passed on or a waiter got no message ('': no
 --         failure), number
@@ -24,6 +25,9 @@ end
 
 if mine then
     call('DEL', name.lock)
+    if what ~= 'UNLOCK' then
+        redis.pcall('HDEL', name.meta, 'h')
+    end
     freed, holder = 1, nil
 elseif token == '*' and readers_live(name) > 0 then
     for _, reader in ipairs(call('ZRANGE', name.readers, 0, -1)) do

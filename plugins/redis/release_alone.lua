@@ -7,6 +7,9 @@ local mine = holder == ARGV[1] or ARGV[1] == '*' and type(holder) == 'string'
 if mine then
     if call('EXISTS', others .. 'q') == 0 then
         call('DEL', KEYS[1])
+        if ARGV[2] ~= 'UNLOCK' then
+            redis.pcall('HDEL', KEYS[2], 'h')
+        end
         return tonumber(ARGV[4])
     end
 elseif ARGV[2] == 'BREAK' and type(holder) == 'table' then

@@ -8,6 +8,7 @@
 #include "resp/reply.h"
 #include "route.h"
 #include "session.h"
+#include "waiter.h"
 
 #include <stdlib.h>
 
@@ -106,6 +107,8 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
     for (size_t i = 0; i < n; i++) {
         const struct dlock_request *req = ops[i]->req;
 
+        if (adopts(ops[i]))
+            ((struct redis_slot *)req->attempt)->adopted = true;
         dl_hex_encode(batch->token[i], req->token, DLOCK_TOKEN_SIZE);
         resp_command_text(&batch->call.command, batch->token[i]);
         resp_command_text(&batch->call.command,

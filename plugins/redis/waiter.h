@@ -20,6 +20,7 @@ struct redis_waiter;
 struct redis_slot {
     struct redis_waiter *waiter; /* NULL: no queue entry */
     bool interrupted;            /* sticky [INT-2]; under the subscriber's mutex */
+    bool adopted;                /* the lease: what it was granted with is not known */
 };
 
 /* Receives messages for waiters. The owner of the subscriber is its session. */

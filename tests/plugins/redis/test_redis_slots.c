@@ -398,6 +398,48 @@ Test(slots, TRY_7_raw_names_meet_no_record_of_the_guard)
     cr_assert_eq(count, 0, "the list has no record");
 }
 
+static void publish(struct dlt_request *request)
+{
+    static const unsigned char data[] = "published";
+
+    request->req.data = data;
+    request->req.data_len = sizeof data;
+}
+
+static bool is_published(void)
+{
+    return strstr(dlt_redis_ask(&server, "HGETALL dl:{job}:m"), "published") != NULL ||
+           strcmp(dlt_redis_ask(&server, "HEXISTS dl:{job}:m h"), "1") == 0;
+}
+
+/* They are not in the server any more, where a copy of its files would have them. */
+Test(slots, C24_data_end_with_a_release_and_a_break_also_in_the_server)
+{
+    publish(&a);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert(is_published());
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_not(is_published());
+    dlt_request(&s, &a, "job", 'c', 60000);
+    publish(&a);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK);
+    cr_assert_not(is_published());
+}
+
+Test(slots, C24_data_of_a_lease_that_was_adopted_end_with_its_release)
+{
+    publish(&a);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    dlt_request(&s, &b, "job", 'a', 60000);
+    b.req.flags = DLOCK_REQ_ADOPT;
+    cr_assert_eq(dlt_renew(&s, &b), DLOCK_OK, "%s", s.err.message);
+    cr_assert(is_published());
+    b.req.flags = 0;
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
+    cr_assert_not(is_published());
+}
+
 /* TRY-6: what is known of a lease lasts longer than it, however long that is. */
 Test(slots, TRY_6_the_counter_outlives_the_longest_lease)
 {
