@@ -2,6 +2,7 @@
 #include "acquire.h"
 
 #include "client.h"
+#include "descendants.h"
 #include "environment.h"
 #include "exitcode.h"
 #include "output.h"
@@ -196,8 +197,10 @@ static int acquire_wait(struct acquire *acquire, const struct signals *signals)
         if (n == 0 && first == 0)
             asker_start(acquire);
         while ((n = signals_next(signals)) != 0) {
-            if (n == SIGCHLD)
+            if (n == SIGCHLD) {
+                descendants_reap(0);
                 continue;
+            }
             /* If the lock is held already, it ends with its lease. */
             if (first != 0 && supervise_now_ms() - first_ms > IMPATIENT_MS)
                 _exit(CLI_EXIT_SIGNAL + n);

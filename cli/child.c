@@ -3,12 +3,8 @@
 
 #include "exitcode.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -47,26 +43,41 @@ static void child_become(const struct child_plan *plan, pid_t parent, int fd)
     child_give_up(fd, errno, 1);
 }
 
+/* fork. The child writes a struct start_failure, or closes fds[1] by exec. */
+static int child_fork(struct child *child, const struct child_plan *plan, int fds[2])
+{
+    pid_t parent = getpid();
+    int error;
+
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return errno;
+    child->pid = fork();
+    error = child->pid < 0 ? errno : 0;
+    if (child->pid == 0)
+        child_become(plan, parent, fds[1]);
+    if (error == 0)
+        return 0;
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    return error;
+}
+
 int child_start(struct child *child, const struct child_plan *plan, bool *in_exec)
 {
     struct start_failure failure = {0};
-    pid_t parent = getpid();
     int fds[2];
     ssize_t n;
 
     *in_exec = false;
     *child = (struct child){0};
-    if (pipe2(fds, O_CLOEXEC) != 0)
-        return errno;
-    child->pid = fork();
-    if (child->pid < 0) {
-        failure.error = errno;
-        (void)close(fds[0]);
-        (void)close(fds[1]);
+    failure.error = descendants_init(&child->descendants);
+    if (failure.error == 0)
+        failure.error = child_fork(child, plan, fds);
+    if (failure.error != 0) {
+        descendants_fini(&child->descendants);
         return failure.error;
     }
-    if (child->pid == 0)
-        child_become(plan, parent, fds[1]);
+    child->descendants.kept = child->pid;
     (void)close(fds[1]);
     do
         n = read(fds[0], &failure, sizeof failure);
@@ -74,7 +85,7 @@ int child_start(struct child *child, const struct child_plan *plan, bool *in_exe
     (void)close(fds[0]);
     if (n != (ssize_t)sizeof failure)
         return 0; /* exec closed the pipe */
-    (void)waitpid(child->pid, NULL, 0);
+    child_reap(child);
     tty_take_back(plan->tty, child->pid, false);
     *in_exec = failure.in_exec != 0;
     return failure.error;
@@ -84,6 +95,7 @@ void child_poll(struct child *child)
 {
     siginfo_t info = {0};
 
+    descendants_reap(child->pid);
     if (waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 &&
         info.si_pid != 0)
         child->stopped = info.si_code == CLD_STOPPED ? info.si_status : 0;
@@ -107,56 +119,11 @@ void child_signal(const struct child *child, int n)
     (void)kill(-child->pid, n);
 }
 
-/* "pid (any text) S ppid pgrp ...": the text may contain anything, so search from the end. */
-static bool stat_is_alive_in(const char *stat, pid_t group)
-{
-    const char *at = strrchr(stat, ')');
-    char *end;
-
-    if (at == NULL || strlen(at) < 4 || at[2] == 'Z' || at[2] == 'X')
-        return false;
-    (void)strtol(at + 3, &end, 10); /* ppid */
-    return strtol(end, NULL, 10) == group;
-}
-
-static bool process_is_alive_in(int proc, const char *pid, pid_t group)
-{
-    char path[300];
-    char stat[512];
-    ssize_t n;
-    int fd;
-
-    (void)snprintf(path, sizeof path, "%s/stat", pid);
-    fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    n = read(fd, stat, sizeof stat - 1);
-    (void)close(fd);
-    if (n <= 0)
-        return false;
-    stat[n] = '\0';
-    return stat_is_alive_in(stat, group);
-}
-
-bool child_group_lives(const struct child *child)
-{
-    DIR *proc = opendir("/proc");
-    bool lives = false;
-    struct dirent *entry;
-
-    if (proc == NULL)
-        return true;
-    while (!lives && (entry = readdir(proc)) != NULL)
-        if (isdigit((unsigned char)entry->d_name[0]))
-            lives = process_is_alive_in(dirfd(proc), entry->d_name, child->pid);
-    (void)closedir(proc);
-    return lives;
-}
-
 void child_reap(struct child *child)
 {
     while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
+    descendants_fini(&child->descendants);
 }
 
 const char *child_shell_hint(char *const *argv)

@@ -7,6 +7,7 @@
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
 
+#include "descendants.h"
 #include "signals.h"
 #include "tty.h"
 
@@ -19,6 +20,7 @@ struct child {
     int stopped; /* the signal that stopped it, 0: it is not stopped */
     int code;    /* once ended: exit code, or 128 + signal */
     int signal;  /* once ended: the signal that ended it, 0: it exited */
+    struct descendants descendants;
 };
 
 struct child_plan {
@@ -36,14 +38,11 @@ struct child_plan {
  */
 int child_start(struct child *child, const struct child_plan *plan, bool *in_exec);
 
-/* Reads whether it ended or stopped. Does not block. */
+/* Reads whether it ended or stopped, and reaps its descendants. Does not block. */
 void child_poll(struct child *child);
 
 /* To the whole group. */
 void child_signal(const struct child *child, int n);
-
-/* True: the group has a member that is not a zombie; or it is not known. */
-bool child_group_lives(const struct child *child);
 
 /* The command has ended: no more signals after this. */
 void child_reap(struct child *child);

@@ -7,11 +7,16 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#define GROUP_POLL_MS INT64_C(25)
+/* No signal reports the end of the command's own children. How often to look for them: while they
+ * may end by themselves, while they are killed, and while only those are left that cannot be. */
+#define LOOK_MS    INT64_C(25)
+#define KILL_MS    INT64_C(5)
+#define REFUSED_MS INT64_C(250)
 
 /* The library counts max_hold from a moment before we could read the clock. */
 #define HOLD_SLACK_MS INT64_C(50)
@@ -83,10 +88,12 @@ static void lease_check(struct supervise *s)
     case WATCH_TERM:
         child_signal(s->child, SIGTERM);
         child_signal(s->child, SIGCONT); /* a stopped command cannot act on SIGTERM */
+        descendants_term(&s->child->descendants, s->child->pid);
         loss_report(s, "ending the command");
         break;
     case WATCH_KILL:
         child_signal(s->child, SIGKILL);
+        descendants_kill(&s->child->descendants);
         loss_report(s, "killing the command");
         break;
     case WATCH_NONE:
@@ -147,6 +154,10 @@ static void signals_handle(struct supervise *s)
     while ((n = signals_next(s->signals)) != 0) {
         if (n == SIGCHLD)
             continue;
+        if (n == SIGTERM || n == SIGINT || n == SIGHUP || n == SIGQUIT) {
+            s->ending_signal = s->child->ended ? s->ending_signal : n;
+            s->gives_up |= s->refusal_told;
+        }
         s->stop_passed_on = n == SIGTSTP;
         child_signal(s->child, n);
     }
@@ -155,20 +166,75 @@ static void signals_handle(struct supervise *s)
         stop_handle(s);
 }
 
-/* The command has ended; after SIGTERM, its whole group has. */
-static bool is_over(const struct supervise *s)
+static void kill_all(struct supervise *s, const char *consequence)
 {
-    return s->child->ended && !(s->watch.phase == WATCH_TERMED && child_group_lives(s->child));
+    struct descendants *descendants = &s->child->descendants;
+    const struct proc_stat *stubborn = &descendants->stubborn;
+
+    descendants_kill(descendants);
+    if (descendants->refused == 0 || s->refusal_told)
+        return;
+    s->refusal_told = true;
+    cli_output_fail(s->cli, "%s: process %ld (%s) of another user cannot be ended; %s", s->name,
+                    (long)stubborn->pid,
+                    cli_output_printable(stubborn->program, strlen(stubborn->program)),
+                    consequence);
+}
+
+/* The lock is lost, or about to be. */
+static bool loss_is_over(struct supervise *s)
+{
+    struct descendants *descendants = &s->child->descendants;
+
+    if (s->watch.phase == WATCH_KILLED)
+        kill_all(s, "it runs on without the lock");
+    else
+        descendants_count(descendants);
+    return s->child->ended && descendants->living == descendants->refused;
+}
+
+/* The command has ended after a signal: the lock is not unlocked while its descendants work. */
+static bool signal_is_over(struct supervise *s)
+{
+    struct descendants *descendants = &s->child->descendants;
+    int64_t now_ms = supervise_now_ms();
+
+    if (s->kill_all_ms == 0) {
+        s->kill_all_ms = now_ms + s->watch.kill_after_ms;
+        descendants_term(descendants, s->ending_signal == SIGTERM ? s->child->pid : 0);
+    } else if (now_ms < s->kill_all_ms) {
+        descendants_count(descendants);
+    } else {
+        kill_all(s, "the lock is kept until it ends, or another signal comes");
+    }
+    return descendants->living == 0 || (s->gives_up && descendants->living == descendants->refused);
+}
+
+static bool is_over(struct supervise *s)
+{
+    bool ended = s->child->ended;
+
+    if (s->watch.phase == WATCH_KILLED || (ended && s->watch.phase == WATCH_TERMED))
+        return loss_is_over(s);
+    if (ended && s->watch.phase == WATCH_RUNNING &&
+        (s->ending_signal != 0 || s->child->signal != 0))
+        return signal_is_over(s);
+    return ended;
 }
 
 static int64_t wake_at_ms(const struct supervise *s)
 {
-    int64_t soon_ms = supervise_now_ms() + GROUP_POLL_MS;
+    const struct descendants *descendants = &s->child->descendants;
+    int64_t now_ms = supervise_now_ms();
+    int64_t soon_ms = now_ms + LOOK_MS;
 
-    /* No signal reports the end of the command's own children. */
-    if (s->child->ended && (s->next_ms == WATCH_NEVER || soon_ms < s->next_ms))
-        return soon_ms;
-    return s->next_ms;
+    if (!s->child->ended && s->watch.phase != WATCH_KILLED)
+        return s->next_ms;
+    if (descendants->refused > 0 && descendants->living == descendants->refused)
+        soon_ms = now_ms + REFUSED_MS;
+    else if (s->watch.phase == WATCH_KILLED || (s->kill_all_ms > 0 && now_ms >= s->kill_all_ms))
+        soon_ms = now_ms + KILL_MS;
+    return s->next_ms == WATCH_NEVER || soon_ms < s->next_ms ? soon_ms : s->next_ms;
 }
 
 static int supervise_loop(struct supervise *s)
@@ -198,7 +264,9 @@ int supervise_child(struct supervise *s)
     error = s->timer < 0 ? errno : supervise_loop(s);
     if (s->timer >= 0)
         (void)close(s->timer);
-    if (error != 0)
+    if (error != 0) {
         child_signal(s->child, SIGKILL);
+        descendants_kill(&s->child->descendants);
+    }
     return error;
 }

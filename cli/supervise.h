@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * supervise.h - the time between the start of the command and its end: passes signals on, gives the
- * terminal to the command, and ends the command before its lease ends (watch.h).
+ * terminal to the command, and ends the command before its lease ends (watch.h). Descendants of the
+ * command are ended with it, unless the command exits by itself.
  */
 #ifndef CLI_SUPERVISE_H
 #define CLI_SUPERVISE_H
@@ -28,7 +29,11 @@ struct supervise {
     enum dlock_reason reason; /* of the library's notice; 0: none yet */
     bool hold_ends_first;     /* --max-hold ends before the lease */
     bool stop_passed_on;      /* the command was stopped by a signal that we passed to it */
-    int64_t next_ms;          /* when to check the lease again, or WATCH_NEVER */
+    int ending_signal;        /* one that ends programs was passed on to the command; 0: none */
+    int64_t kill_all_ms; /* the command has ended after a signal: SIGKILL to descendants; 0: no */
+    bool refusal_told;   /* a descendant cannot be ended, and a line says so */
+    bool gives_up;       /* and another signal came: unlock although it runs on */
+    int64_t next_ms;     /* when to check the lease again, or WATCH_NEVER */
     int timer;
 };
 
@@ -38,8 +43,8 @@ void supervise_loss_write(struct outcome *outcome, enum dlock_reason reason);
 /* Now, on the clock of the leases. */
 int64_t supervise_now_ms(void);
 
-/* Returns when the command has ended; after SIGTERM, when its whole group has. The caller reaps it.
- * 0, or an errno: the command was killed. */
+/* Returns when the command has ended; after a loss or a signal, when all its descendants have. The
+ * caller reaps it. 0, or an errno: the command was killed. */
 int supervise_child(struct supervise *s);
 
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: cli/process.c */
+/* Tests: cli/process.c cli/proc_stat.c */
 /* Does a label tell the right process, and what is known of it? */
+#include "proc_stat.h"
 #include "process.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -118,4 +121,44 @@ Test(process, the_same)
     process_read(&a, "", -1);
     process_read(&b, "", -1);
     cr_assert_not(process_is_same(&a, &b), "unknown ones");
+}
+
+static void *sleep_on(void *arg)
+{
+    (void)arg;
+    (void)pause();
+    return NULL;
+}
+
+static bool leader_has_ended(pid_t pid)
+{
+    struct proc_stat stat;
+
+    return proc_stat_read(pid, &stat) && stat.state == 'Z';
+}
+
+Test(process, whose_main_thread_has_ended_lives)
+{
+    struct proc_stat stat;
+    pid_t child = fork();
+
+    if (child == 0) {
+        pthread_t thread;
+
+        (void)prctl(PR_SET_NAME, "a) Z 1 (b");
+        if (pthread_create(&thread, NULL, sleep_on, NULL) == 0)
+            pthread_exit(NULL);
+        _exit(1);
+    }
+    while (!leader_has_ended(child) && waitpid(child, NULL, WNOHANG) == 0)
+        (void)usleep(1000);
+    cr_assert(proc_stat_read(child, &stat));
+    cr_assert_str_eq(stat.program, "a) Z 1 (b");
+    cr_assert_eq(stat.parent, getpid());
+    cr_assert_eq(stat.group, getpgrp());
+    cr_assert_eq(kill(child, SIGKILL), 0);
+    cr_assert_eq(waitid(P_PID, (id_t)child, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
+    cr_assert_not(proc_stat_read(child, &stat), "a zombie");
+    cr_assert_eq(waitpid(child, NULL, 0), child);
+    cr_assert_not(proc_stat_read(child, &stat));
 }
