@@ -62,8 +62,7 @@ enum dlock_status dlt_waiter_join_within(struct dlt_waiter *waiter, int64_t limi
     int64_t start_ns = dlt_now_ns();
 
     while (!waiter->done) {
-        DLT_CHECK(dlt_ms_since(start_ns) < (double)limit_ms, "still waiting after %" PRId64 " ms",
-                  limit_ms);
+        DLT_WITHIN(start_ns, limit_ms, "still waiting");
         dlt_sleep_ms(1);
     }
     return dlt_waiter_join(waiter);
@@ -96,9 +95,9 @@ void dlt_waiters_await(struct dlock_client *client, const struct dlt_name *name,
 
         if (holder.count > 0 && holder.info.waiters >= least && holder.info.waiters <= most)
             return;
-        DLT_CHECK(dlt_ms_since(start_ns) < AWAIT_MS,
-                  "%u holders and %" PRIu32 " waiters, want a holder and %" PRIu32 " to %" PRIu32,
-                  holder.count, holder.info.waiters, least, most);
+        DLT_WITHIN(start_ns, AWAIT_MS,
+                   "%u holders and %" PRIu32 " waiters, want a holder and %" PRIu32 " to %" PRIu32,
+                   holder.count, holder.info.waiters, least, most);
         dlt_sleep_ms(5);
     }
 }

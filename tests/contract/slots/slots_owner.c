@@ -74,9 +74,8 @@ static void let_it_end(struct dlt_subject *subject, struct dlt_attempt *attempt)
 
     dlt_attempt_begin(&other, subject->run, direct, "job", LONG_MS);
     while (status == DLOCK_BUSY) {
-        DLT_CHECK(dlt_ms_since(start_ns) < (double)most_ms,
-                  "the lease of %lld ms has not ended after %.0f ms [TRY-2]", (long long)ttl_ms,
-                  dlt_ms_since(start_ns));
+        DLT_WITHIN(start_ns, most_ms, "the lease of %lld ms has not ended [TRY-2]",
+                   (long long)ttl_ms);
         dlt_sleep_ms(20);
         status = dlt_side_try(direct, &other);
     }

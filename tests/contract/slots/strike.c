@@ -72,8 +72,7 @@ void dlt_free(struct dlt_subject *subject, const char *suffix, const char *when)
     int64_t patience_ms = session_lives(subject) ? FREE_MS : ROLL_MS, start_ns = dlt_now_ns();
 
     while (other_try(subject, suffix) == DLOCK_BUSY) {
-        DLT_CHECK(dlt_ms_since(start_ns) < (double)patience_ms, "%s: somebody holds the name",
-                  when);
+        DLT_WITHIN(start_ns, patience_ms, "%s: somebody holds the name", when);
         dlt_sleep_ms(POLL_MS);
     }
 }
