@@ -17,9 +17,10 @@
 static const struct {
     int option, value;
 } dbconfigs[] = {
-    {SQLITE_DBCONFIG_DEFENSIVE, 1},      {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
-    {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0}, {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
-    {SQLITE_DBCONFIG_DQS_DML, 0},        {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+    {SQLITE_DBCONFIG_DEFENSIVE, 1},        {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+    {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},   {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+    {SQLITE_DBCONFIG_DQS_DML, 0},          {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+    {SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1},
 };
 
 /* SQLite does not tell its configuration, but without threads a connection has no mutex. */
@@ -78,6 +79,16 @@ enum dlock_status sqlite_db_connect(const struct sqlite_config *config, sqlite3 
     if (rc == SQLITE_OK)
         return DLOCK_OK;
     return sqlite_errmap_fail(err, *handle, config, sqlite_errmap_status(rc), rc);
+}
+
+enum dlock_status sqlite_db_trust(sqlite3 *handle, const struct sqlite_config *config,
+                                  bool index_too, struct dlock_error *err)
+{
+    enum dlock_status status = sqlite_trust_check_open(config, index_too, err);
+
+    if (status == DLOCK_OK)
+        (void)sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    return status;
 }
 
 enum dlock_status sqlite_db_check_writable(sqlite3 *handle, const struct sqlite_config *config,
@@ -157,6 +168,8 @@ static enum dlock_status file_check(struct sqlite_db *db, struct dlock_error *er
                           "%.200s was emptied while it was opened", db->config->path);
     if (db->config->access != SQ_ACCESS_SNAPSHOT) /* SQLite does not show the mode of a snapshot */
         status = sqlite_layout_check_wal(db->handle, db->config, err);
+    if (db->config->access != SQ_ACCESS_SNAPSHOT && status == DLOCK_OK)
+        status = sqlite_db_trust(db->handle, db->config, true, err);
     return status == DLOCK_OK ? file_remember(db, err) : status;
 }
 

@@ -36,6 +36,10 @@ bool sqlite_db_is_threadsafe(void);
 enum dlock_status sqlite_db_connect(const struct sqlite_config *config, sqlite3 **handle,
                                     struct dlock_error *err);
 
+/* To be called after the first read, before a write: sqlite_trust_check_open. */
+enum dlock_status sqlite_db_trust(sqlite3 *handle, const struct sqlite_config *config,
+                                  bool index_too, struct dlock_error *err);
+
 /* CONFIG: SQLite could open the file for reading only, but it has to be written. */
 enum dlock_status sqlite_db_check_writable(sqlite3 *handle, const struct sqlite_config *config,
                                            struct dlock_error *err);

@@ -108,6 +108,8 @@ static enum dlock_status visit(sqlite3 *handle, const struct sqlite_config *conf
         rc = sqlite_layout_make(handle);
     if ((rc & 0xff) == SQLITE_BUSY)
         return DLOCK_BUSY;
+    if (rc == SQLITE_OK && status == DLOCK_OK)
+        return sqlite_db_trust(handle, config, false, err);
     if (rc == SQLITE_OK)
         return status;
     status = sqlite_errmap_fail(err, handle, config, sqlite_errmap_status(rc), rc);

@@ -3,17 +3,23 @@
 
 #include "os_error.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define JOURNAL "-journal"
 
 static bool others_may_make_files(const struct stat *directory, const struct stat *file)
 {
-    return (directory->st_mode & S_IWOTH) != 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+    bool group_may_write = (file->st_mode & S_IWGRP) != 0 && file->st_gid == directory->st_gid;
+
+    return (file->st_mode & S_IWOTH) == 0 &&
+           ((directory->st_mode & S_IWOTH) != 0 ||
+            ((directory->st_mode & S_IWGRP) != 0 && !group_may_write));
 }
 
 static bool is_of_owner(const struct stat *sibling, const struct stat *file)
@@ -31,34 +37,87 @@ bool sqlite_trust_is_foreign(const struct stat *sibling, const struct stat *file
            (stat(directory, &parent) != 0 || others_may_make_files(&parent, file));
 }
 
+/* SQLite keeps the file open. */
+static bool is_open_here(const struct stat *file)
+{
+    DIR *descriptors = opendir("/proc/self/fd");
+    const struct dirent *entry = NULL;
+    struct stat st;
+    bool found = false;
+
+    while (!found && descriptors != NULL && (entry = readdir(descriptors)) != NULL)
+        found = fstatat(dirfd(descriptors), entry->d_name, &st, 0) == 0 &&
+                st.st_ino == file->st_ino && st.st_dev == file->st_dev;
+    if (descriptors != NULL)
+        (void)closedir(descriptors);
+    return found;
+}
+
 static enum dlock_status sibling_check(const struct sqlite_config *config, const struct stat *file,
-                                       const char *suffix, struct dlock_error *err)
+                                       const char *suffix, bool is_open, struct dlock_error *err)
 {
     char *path = sqlite_config_sibling(config, suffix);
     struct stat st;
     enum dlock_status status = DLOCK_OK;
+    bool exists = false;
 
     if (path == NULL)
         return dlock_fail(err, SQ_ORIGIN, DLOCK_NOMEM, ENOMEM, "no memory for a path");
-    if (lstat(path, &st) == 0 && sqlite_trust_is_foreign(&st, file, config->directory))
+    exists = lstat(path, &st) == 0;
+    if (exists && !is_of_owner(&st, file))
         status = dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, 0,
                             "%.140s was not made by the owner of the store, in a directory in "
                             "which other users may make files",
                             path);
+    else if (is_open && (!exists || !is_open_here(&st)))
+        status = dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                            "%.200s was replaced while it was opened", path);
     free(path);
     return status;
+}
+
+/* *others: users may make files in the directory who may not write the store. */
+static enum dlock_status examine(const struct sqlite_config *config, struct stat *file,
+                                 bool *others, struct dlock_error *err)
+{
+    struct stat directory;
+
+    if (stat(config->real, file) != 0 || stat(config->directory, &directory) != 0)
+        return sqlite_os_error_fail(err, config->path, "examine", errno);
+    *others = others_may_make_files(&directory, file);
+    return DLOCK_OK;
 }
 
 enum dlock_status sqlite_trust_check(const struct sqlite_config *config, struct dlock_error *err)
 {
     static const char *const suffixes[] = {JOURNAL, "-wal", "-shm"};
-    enum dlock_status status = DLOCK_OK;
     struct stat file;
+    bool others = false;
+    enum dlock_status status = examine(config, &file, &others, err);
 
-    if (stat(config->real, &file) != 0)
-        return sqlite_os_error_fail(err, config->path, "examine", errno);
+    if (status != DLOCK_OK || !others)
+        return status;
+    if (config->access == SQ_ACCESS_WRITE && geteuid() != 0 && geteuid() != file.st_uid)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, 0,
+                          "only the owner may use %.130s: users who may not write it may make "
+                          "files in its directory",
+                          config->path);
     for (size_t i = 0; status == DLOCK_OK && i < sizeof suffixes / sizeof suffixes[0]; i++)
-        status = sibling_check(config, &file, suffixes[i], err);
+        status = sibling_check(config, &file, suffixes[i], false, err);
+    return status;
+}
+
+enum dlock_status sqlite_trust_check_open(const struct sqlite_config *config, bool index_too,
+                                          struct dlock_error *err)
+{
+    struct stat file;
+    bool others = false;
+    enum dlock_status status = examine(config, &file, &others, err);
+
+    if (status == DLOCK_OK && others)
+        status = sibling_check(config, &file, "-wal", true, err);
+    if (status == DLOCK_OK && others && index_too)
+        status = sibling_check(config, &file, "-shm", true, err);
     return status;
 }
 

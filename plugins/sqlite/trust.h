@@ -16,8 +16,14 @@
 bool sqlite_trust_is_foreign(const struct stat *sibling, const struct stat *file,
                              const char *directory);
 
-/* To be called before SQLite opens the store. AUTH: a file beside it is foreign. */
+/* To be called before SQLite opens the store. AUTH: a file beside it is foreign; or others may make
+ * files there, and SQLite would make files that are not the owner's. */
 enum dlock_status sqlite_trust_check(const struct sqlite_config *config, struct dlock_error *err);
+
+/* To be called after SQLite has read the store, before it writes: -wal and, with index_too, -shm
+ * are those of the owner, and SQLite has them open. AUTH, or UNAVAILABLE: they were replaced. */
+enum dlock_status sqlite_trust_check_open(const struct sqlite_config *config, bool index_too,
+                                          struct dlock_error *err);
 
 /* The name of a VFS that is SQLite's "unix", but does not see a foreign -journal: SQLite would play
  * it back in its first read. NULL: there is no VFS "unix", or no memory. */

@@ -2,6 +2,7 @@
 #include "wake_map.h"
 
 #include "directory.h"
+#include "trust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -240,11 +241,12 @@ bool sqlite_wake_map_is_of_another(const struct sqlite_config *config,
         struct sqlite_wake_identity identity;
         uint64_t shm_inode;
     } header = {0};
-    struct stat db;
+    struct stat st, db;
     bool another = false;
 
     *shm_too = false;
-    if (fd >= 0 && stat(config->real, &db) == 0 &&
+    if (fd >= 0 && fstat(fd, &st) == 0 && stat(config->real, &db) == 0 &&
+        !sqlite_trust_is_foreign(&st, &db, config->directory) &&
         pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header) {
         another = header.identity.magic == WAKE_MAGIC &&
                   memcmp(header.identity.boot, clock->boot, sizeof clock->boot) == 0 &&

@@ -2,6 +2,7 @@
 /* Tests: plugins/sqlite/trust.c plugins/sqlite/links.c */
 /* Can another user change what is in a store, by files beside it or in its path? */
 #include "store_kit.h"
+#include "wake_map.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #define STRANGER 65501
+#define OWNER    65502
 
 static char directory[64], path[64];
 static struct dlt_store s;
@@ -78,6 +80,13 @@ static void refused(const char *says)
     s.target.create_off = 0;
 }
 
+static void refused_by(uid_t user, const char *says)
+{
+    cr_assert_eq(seteuid(user), 0);
+    refused(says);
+    cr_assert_eq(seteuid(0), 0);
+}
+
 static void still_held(void)
 {
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
@@ -107,7 +116,7 @@ Test(foreign, AUTH_a_file_of_another_user_beside_a_store_that_is_not_there_yet)
     for (size_t i = 0; i < 3; i++) {
         (void)unlink(path);
         plant(suffixes[i], "", 0, STRANGER);
-        cr_assert_eq(seteuid(65502), 0);
+        cr_assert_eq(seteuid(OWNER), 0);
         cr_assert_eq(dlt_store_open(&s), DLOCK_AUTH, "%s: %s", suffixes[i], s.err.message);
         cr_assert_eq(seteuid(0), 0);
         cr_assert_eq(unlink(sibling(suffixes[i])), 0);
@@ -146,14 +155,53 @@ Test(foreign, a_journal_of_the_owner_is_played_back)
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK);
 }
 
-/* ---- the path ---- */
+/* ---- stores of a group, and directories of a group ---- */
 
-static void refused_by(uid_t user, const char *says)
+#define GROUP 65510
+
+static void modes(mode_t directory_mode, gid_t directory_group, mode_t file_mode)
 {
-    cr_assert_eq(seteuid(user), 0);
-    refused(says);
+    cr_assert_eq(chown(directory, 0, directory_group), 0);
+    cr_assert_eq(chmod(directory, directory_mode), 0);
+    cr_assert_eq(chown(path, 0, GROUP), 0);
+    cr_assert_eq(chmod(path, file_mode), 0);
+}
+
+/* The setgid bit gives the file that group, whoever makes it. */
+Test(foreign, AUTH_a_log_of_anybody_beside_a_store_of_a_group)
+{
+    dlt_store_close(&s);
+    plant("-wal", "", 0, STRANGER);
+    cr_assert_eq(chown(sibling("-wal"), STRANGER, GROUP), 0);
+    modes(02777, GROUP, 0660);
+    refused("-wal");
+    modes(02775, GROUP + 1, 0660);
+    refused("-wal");
+    modes(0775, GROUP, 0600);
+    refused("-wal");
+    modes(02770, GROUP, 0660);
+    still_held();
+    dlt_store_close(&s);
+    modes(01777, GROUP, 0666);
+    still_held();
+}
+
+/* It would leave a -wal and a -shm of its own behind, which the owner refuses. */
+Test(foreign, AUTH_a_user_of_the_group_in_a_directory_of_everybodys)
+{
+    dlt_store_close(&s);
+    modes(02777, GROUP, 0660);
+    cr_assert_eq(setegid(GROUP), 0);
+    refused_by(OWNER, path);
+    cr_assert_neq(access(sibling("-wal"), F_OK), 0);
+    modes(02770, GROUP, 0660);
+    cr_assert_eq(seteuid(OWNER), 0);
+    still_held();
+    dlt_store_close(&s);
     cr_assert_eq(seteuid(0), 0);
 }
+
+/* ---- the path ---- */
 
 /* Its owner can write into it what he likes. */
 Test(foreign, AUTH_a_store_of_another_user_in_a_directory_of_everybodys)
@@ -162,7 +210,7 @@ Test(foreign, AUTH_a_store_of_another_user_in_a_directory_of_everybodys)
     cr_assert_eq(chmod(path, 0666), 0);
     cr_assert_eq(chown(path, STRANGER, STRANGER), 0);
     refused_by(0, path);
-    refused_by(65502, path);
+    refused_by(OWNER, path);
     cr_assert_eq(chmod(directory, 0755), 0);
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "root put it there: %s", s.err.message);
 }
@@ -208,6 +256,122 @@ Test(foreign, AUTH_a_store_of_another_user_that_appears_after_the_check)
     dlt_store_close(&s);
     before_open = give_store_away;
     cr_assert_eq(dlt_store_open(&s), DLOCK_AUTH, "%s", s.err.message);
+}
+
+static unsigned char log_bytes[65536];
+static ssize_t log_size;
+static int opens; /* until the log is planted */
+
+/* A -wal of this store in which "evil" is held. */
+static void log_make(void)
+{
+    int fd = -1;
+
+    dlt_store_request(&s, &b, "evil", 'e', 60000);
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK);
+    fd = open(sibling("-wal"), O_RDONLY | O_CLOEXEC);
+    log_size = read(fd, log_bytes, sizeof log_bytes);
+    cr_assert_gt(log_size, 0);
+    (void)close(fd);
+    cr_assert_eq(dlt_store_unlock(&s, &b), DLOCK_OK);
+    dlt_store_close(&s);
+}
+
+static void plant_log(void)
+{
+    if (--opens > 0)
+        return;
+    cr_assert_eq(seteuid(0), 0);
+    plant("-wal", log_bytes, (size_t)log_size, STRANGER);
+    cr_assert_eq(chmod(sibling("-wal"), 0666), 0);
+    cr_assert_eq(seteuid(OWNER), 0);
+}
+
+static enum dlock_status owner_opens(void)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    cr_assert_eq(chown(path, OWNER, OWNER), 0);
+    cr_assert_eq(chown(sibling("-wake"), OWNER, OWNER), 0);
+    cr_assert_eq(seteuid(OWNER), 0);
+    status = dlt_store_open(&s);
+    cr_assert_eq(seteuid(0), 0);
+    (void)unlink(sibling("-wal"));
+    return status;
+}
+
+static void nothing_changed(void)
+{
+    before_open = NULL;
+    cr_assert_eq(chown(path, 0, 0), 0);
+    (void)unlink(sibling("-shm"));
+    (void)unlink(sibling("-wal"));
+    still_held();
+    dlt_store_request(&s, &a, "evil", 'f', 60000);
+    cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
+}
+
+/* In the first of the two opens, in which the file is taken alone, and in the second one. */
+Test(foreign, AUTH_a_log_that_appears_after_the_check)
+{
+    log_make();
+    before_open = plant_log;
+    for (int which = 1; which <= 2; which++) {
+        opens = which;
+        cr_assert_eq(owner_opens(), DLOCK_AUTH, "%d: %s", which, s.err.message);
+        cr_assert_leq(opens, 0);
+    }
+    nothing_changed();
+}
+
+static bool swap_armed;
+
+int __real_lstat(const char *file, struct stat *st);
+int __wrap_lstat(const char *file, struct stat *st);
+int __wrap_lstat(const char *file, struct stat *st)
+{
+    if (swap_armed && opens <= 0 && strcmp(file, sibling("-wal")) == 0) {
+        swap_armed = false;
+        cr_assert_eq(seteuid(0), 0);
+        cr_assert_eq(unlink(file), 0);
+        plant("-wal", "", 0, OWNER);
+        cr_assert_eq(seteuid(OWNER), 0);
+    }
+    return __real_lstat(file, st);
+}
+
+/* The look finds a file of the owner, and SQLite has another one open. */
+Test(foreign, UNAVAILABLE_a_log_that_is_swapped_before_the_look_at_it)
+{
+    log_make();
+    before_open = plant_log;
+    for (int which = 1; which <= 2; which++) {
+        opens = which;
+        swap_armed = true;
+        cr_assert_eq(owner_opens(), DLOCK_UNAVAILABLE, "%d: %s", which, s.err.message);
+        cr_assert(!swap_armed);
+    }
+    nothing_changed();
+}
+
+/* The wake file tells whether -wal and -shm are those of a database that was there before. */
+Test(foreign, a_wake_file_of_another_user_removes_no_log)
+{
+    struct sqlite_wake_map map;
+    struct dlt_store second;
+    struct stat before, after;
+    int fd = open(sibling("-wake"), O_RDONLY | O_CLOEXEC);
+
+    cr_assert_eq(read(fd, &map, sizeof map), (ssize_t)sizeof map);
+    (void)close(fd);
+    map.identity.db_inode++;
+    cr_assert_eq(unlink(sibling("-wake")), 0);
+    plant("-wake", &map, sizeof map, STRANGER);
+    cr_assert_eq(stat(sibling("-wal"), &before), 0);
+    cr_assert_eq(dlt_store_start(&second, path), DLOCK_OK);
+    cr_assert_eq(stat(sibling("-wal"), &after), 0);
+    cr_assert_eq(before.st_ino, after.st_ino);
+    dlt_store_close(&second);
 }
 
 static void plant_foreign_journal(void)
