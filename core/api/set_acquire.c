@@ -55,7 +55,7 @@ static bool time_left(const struct dlock_set *set, int64_t timeout_ms, int64_t u
     *left_ms = timeout_ms;
     if (timeout_ms <= 0)
         return true;
-    *left_ms = (left_ns + DL_NS_PER_MS - 1) / DL_NS_PER_MS;
+    *left_ms = left_ns / DL_NS_PER_MS + (left_ns % DL_NS_PER_MS > 0);
     return left_ns > 0;
 }
 

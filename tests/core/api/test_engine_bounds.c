@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/api/api.c core/api/query.c */
+/* Tests: core/api/api.c core/api/query.c core/api/observe.c core/api/set_acquire.c */
 /* Does every call end in its time when the store is slow, hung or gone (C8)? Virtual time. */
 #include "engine.h"
 
 #include <criterion/criterion.h>
+#include <dlock/observe.h>
+#include <dlock/set.h>
 #include <string.h>
 
 #define GRACE_MS 100
@@ -133,4 +135,48 @@ Test(bounds, C8_queries_by_op_timeout)
     cr_assert_eq(dlock_client_break(engine.client, "job", 3, NULL, &err), DLOCK_UNAVAILABLE);
     cr_assert_eq(dlt_calls(&engine, MEMORY_BREAK), 2, "once more, for a stale connection");
     end();
+}
+
+static bool ignored(void *arg, const struct dlock_holder *holder)
+{
+    (void)arg;
+    (void)holder;
+    return false;
+}
+
+/* For the build with UBSan: the longest time of each public argument. */
+static void takes_forever(int64_t timeout_ms)
+{
+    struct dlock_options options = DLOCK_OPTIONS_INIT;
+    const char *const names[] = {"job", "other"};
+    struct dlock_set *set = NULL;
+    struct dlock *limited, *started;
+
+    options.max_hold_ms = timeout_ms;
+    options.wait_ms = timeout_ms;
+    begin(NULL);
+    limited = dlt_engine_lock(&engine, "limited", &options);
+    started = dlt_engine_lock(&engine, "started", NULL);
+    cr_assert_eq(dlt_do(&engine, DLT_TIMEDLOCK, lock, timeout_ms), DLOCK_OK);
+    cr_assert_eq(dlock_observe(engine.client, "job", 3, 0, timeout_ms, ignored, NULL, NULL),
+                 DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    cr_assert_eq(dlock_acquire(limited, DLOCK_EXCLUSIVE, DLOCK_WAIT, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_start(started, DLOCK_OP_LOCK, timeout_ms, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_set_new(engine.client, names, NULL, 2, NULL, &set, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_set_acquire(set, DLOCK_EXCLUSIVE, timeout_ms, NULL), DLOCK_OK);
+    dlt_engine_run(&engine, 11000);
+    cr_assert_eq(dlock_state(limited), DLOCK_STATE_HELD);
+    cr_assert_eq(dlock_set_state(set), DLOCK_STATE_HELD);
+    dlock_set_free(set);
+    dlock_free(limited);
+    dlock_free(started);
+    end();
+}
+
+Test(bounds, C8_a_time_that_is_too_long_to_count_is_forever)
+{
+    takes_forever(INT64_MAX);
+    takes_forever(INT64_MAX / DLT_MS);
+    takes_forever(INT64_MAX / DLT_MS - 1);
 }
