@@ -6,11 +6,16 @@
 
 #include <stdlib.h>
 
-static void memory_free(struct dlock_client *client, bool forked)
+void dl_client_free(struct dlock_client *client)
 {
-    dl_run_queue_free(client->run_queue, !forked);
+    dl_combine_fini(&client->releases);
+    dl_combine_fini(&client->tries);
+    (void)pthread_cond_destroy(&client->call_ended);
+    (void)pthread_mutex_destroy(&client->mutex);
+    dl_run_queue_free(client->run_queue);
     dl_events_fini(&client->events);
     dl_log_lines_write(client->log_lines, NULL);
+    dl_renew_schedule_close(client->renewer);
     dl_renew_schedule_free(client->renewer);
     dl_store_free(client->store);
     dl_lock_options_unref(client->last_options);
@@ -19,19 +24,15 @@ static void memory_free(struct dlock_client *client, bool forked)
     free(client);
 }
 
-void dl_client_free(struct dlock_client *client)
-{
-    dl_combine_fini(&client->releases);
-    dl_combine_fini(&client->tries);
-    (void)pthread_cond_destroy(&client->call_ended);
-    (void)pthread_mutex_destroy(&client->mutex);
-    memory_free(client, false);
-}
-
+/* The store does not change once it is open. */
 void dl_client_unref_after_fork(struct dlock_client *client)
 {
-    if (--client->refs == 0)
-        memory_free(client, true);
+    if (--client->refs > 0)
+        return;
+    dl_events_fini(&client->events);
+    dl_renew_schedule_close(client->renewer);
+    dl_store_free(client->store);
+    free(client);
 }
 
 void dl_client_unref(struct dlock_client *client)

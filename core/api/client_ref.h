@@ -11,7 +11,11 @@
 /* Drops one reference, and frees the client with the last one. Without the mutex. */
 void dl_client_unref(struct dlock_client *client);
 
-/* The same in the child of a fork, where no mutex can be used. */
+/*
+ * The same in the child of a fork, where no mutex can be used. Another thread of the parent may
+ * have been changing what belongs to the client: freed it, and not forgotten it yet. So the child
+ * frees only what no such thread changes, and the rest stays.
+ */
 void dl_client_unref_after_fork(struct dlock_client *client);
 
 /* A call that is not on a handle begins (CLOSED: it may not) and ends. */

@@ -67,12 +67,8 @@ void dl_handle_free_after_fork(struct dlock *lock)
 {
     struct dlock_client *client = lock->client;
 
-    dl_name_state_unref_after_fork(lock->name);
-    dl_lock_options_unref(lock->options);
     if (lock->claim->lease_session != NULL)
         dl_session_pool_close_after_fork(&client->pool, lock->claim->lease_session);
-    dl_operation_free_after_fork(lock->operation);
-    dl_claim_free(lock->claim);
     free(lock);
     dl_client_unref_after_fork(client);
 }

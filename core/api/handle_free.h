@@ -7,7 +7,8 @@
 
 void dl_handle_free(struct dlock *lock);
 
-/* In the child of a fork: frees the memory and closes the descriptors, and sends nothing. */
+/* In the child of a fork: closes the descriptors, sends nothing, and frees what
+ * dl_client_unref_after_fork says. */
 void dl_handle_free_after_fork(struct dlock *lock);
 
 #endif

@@ -60,12 +60,6 @@ void dl_name_state_unref(struct dl_name_states *names, struct dl_name_state *nam
     free(name);
 }
 
-void dl_name_state_unref_after_fork(struct dl_name_state *name)
-{
-    if (--name->refs == 0)
-        free(name);
-}
-
 void dl_name_state_note_waiters(struct dl_name_state *name, uint32_t waiters, unsigned own,
                                 int64_t now_ns)
 {

@@ -44,9 +44,6 @@ struct dl_name_state *dl_name_state_ref(struct dl_name_states *names, const void
                                         size_t len);
 void dl_name_state_unref(struct dl_name_states *names, struct dl_name_state *name);
 
-/* The same in the child of a fork, which must not use the tree: the tree leaks. */
-void dl_name_state_unref_after_fork(struct dl_name_state *name);
-
 /* The store reports its number of waiters, `own` of them of this client. UINT32_MAX: it does not
  * know. */
 void dl_name_state_note_waiters(struct dl_name_state *name, uint32_t waiters, unsigned own,

@@ -68,12 +68,6 @@ void dl_operation_free_locked(struct dl_operation *operation, struct dl_events *
     dl_events_remove(events, &operation->done);
     dl_events_remove(events, &operation->doubt);
     dl_run_queue_unnumber_locked(operation->lock->client->run_queue, &operation->run);
-    dl_operation_free_after_fork(operation);
-}
-
-void dl_operation_free_after_fork(struct dl_operation *operation)
-{
-    if (operation != NULL)
-        free(operation->error);
+    free(operation->error);
     free(operation);
 }

@@ -56,7 +56,4 @@ struct dlock_notice dl_operation_notice_locked(struct dl_event_node *node, struc
 /* Takes the notices out of the queue, and frees the operation, which is not in progress. */
 void dl_operation_free_locked(struct dl_operation *operation, struct dl_events *events);
 
-/* The same in the child of a fork, where the queue is of no use any more. */
-void dl_operation_free_after_fork(struct dl_operation *operation);
-
 #endif

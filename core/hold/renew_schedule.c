@@ -17,14 +17,18 @@ struct dl_renewer *dl_renew_schedule_new(void)
     return renewer;
 }
 
+void dl_renew_schedule_close(struct dl_renewer *renewer)
+{
+    if (renewer != NULL && renewer->wake_fd >= 0)
+        (void)close(renewer->wake_fd);
+    if (renewer != NULL && renewer->timer_fd >= 0)
+        (void)close(renewer->timer_fd);
+}
+
 void dl_renew_schedule_free(struct dl_renewer *renewer)
 {
     if (renewer == NULL)
         return;
-    if (renewer->wake_fd >= 0)
-        (void)close(renewer->wake_fd);
-    if (renewer->timer_fd >= 0)
-        (void)close(renewer->timer_fd);
     dl_schedule_fini(&renewer->schedule);
     dl_schedule_fini(&renewer->ends);
     free(renewer);

@@ -39,6 +39,9 @@ struct dl_renewer {
 
 /* NULL: no memory. */
 struct dl_renewer *dl_renew_schedule_new(void);
+
+/* Closes the descriptors. renewer may be NULL in both. */
+void dl_renew_schedule_close(struct dl_renewer *renewer);
 void dl_renew_schedule_free(struct dl_renewer *renewer);
 
 /* Reserves room for one more handle, and gives it back. false: no memory. */

@@ -23,14 +23,14 @@ struct dl_run_queue *dl_run_queue_new(void)
     return queue;
 }
 
-void dl_run_queue_free(struct dl_run_queue *queue, bool threads)
+void dl_run_queue_free(struct dl_run_queue *queue)
 {
     if (queue == NULL)
         return;
-    for (unsigned i = 0; threads && i < DL_RUN_THREADS; i++)
+    for (unsigned i = 0; i < DL_RUN_THREADS; i++) {
         (void)pthread_cond_destroy(&queue->work[i]);
-    for (unsigned i = 0; i < DL_RUN_THREADS; i++)
         free(queue->room[i]);
+    }
     dl_schedule_fini(&queue->waiting);
     free(queue->numbered);
     free(queue->free_numbers);

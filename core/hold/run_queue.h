@@ -60,9 +60,7 @@ struct dl_run_queue {
 
 /* NULL: no memory. */
 struct dl_run_queue *dl_run_queue_new(void);
-
-/* threads: false: in the child of a fork, where they are not. */
-void dl_run_queue_free(struct dl_run_queue *queue, bool threads);
+void dl_run_queue_free(struct dl_run_queue *queue);
 
 /* Gives the node a number until unnumber. false: no memory. */
 bool dl_run_queue_number_locked(struct dl_run_queue *queue, struct dl_run_node *node);

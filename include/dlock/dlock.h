@@ -57,7 +57,8 @@
  * time and never steps.
  *
  * FORK. In a forked child each call on an inherited client or handle returns DLOCK_FORKED.
- * dlock_free and dlock_client_close release memory there and send nothing (C10).
+ * dlock_free and dlock_client_close close the descriptors there and send nothing (C10). A part of
+ * the memory stays: another thread of the parent may have been changing it.
  *
  * STRUCTURES. Begin each structure that you pass with its initialiser, which sets struct_size to
  * the sizeof of the structure: struct dlock_options options = DLOCK_OPTIONS_INIT. A struct_size of

@@ -309,13 +309,14 @@ enum dlock_status my_async_run(struct my_connection *conn, struct my_call *call)
 void my_async_close(struct my_connection *conn)
 {
     struct dl_signal_guard guard;
+    MYSQL *mysql = conn->mysql;
 
+    conn->mysql = NULL; /* first: a child that is forked meanwhile must not close another file */
     if (conn->tls)
         guard_begin(&guard);
-    mysql_close(conn->mysql);
+    mysql_close(mysql);
     if (conn->tls)
         guard_end(&guard);
-    conn->mysql = NULL;
 }
 
 enum dlock_status my_async_sleep(struct my_connection *conn, int64_t pause_ns)

@@ -206,8 +206,10 @@ bool stream_idle(struct stream *stream)
 
 void stream_close(struct stream *stream)
 {
+    int fd = stream->fd;
+
     tls_end(stream);
-    if (stream->fd >= 0)
-        (void)close(stream->fd);
-    stream->fd = -1;
+    stream->fd = -1; /* first: a child that is forked meanwhile must not close another file */
+    if (fd >= 0)
+        (void)close(fd);
 }

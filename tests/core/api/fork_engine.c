@@ -5,6 +5,9 @@
  * asked; so is a child that was forked while other threads held whatever mutex there is.
  */
 #include "engine.h"
+#include "hold/handle.h"
+#include "hold/operation.h"
+#include "hold/run_queue.h"
 #include "tap.h"
 
 #include <errno.h>
@@ -17,7 +20,7 @@
 #define CHILD_S 20 /* a child that hangs is killed by its alarm */
 
 static struct dlt_engine engine;
-static struct dlock *held, *waiting;
+static struct dlock *held, *waiting, *started;
 static struct dlock *rivals; /* waited for: of another client, so that we wait in the store */
 
 /* Slots called in this process but close(forked). */
@@ -183,6 +186,26 @@ static int child_closes_and_frees(void)
     return 0;
 }
 
+/* The parent was forked while other threads handed a claim on, and had freed what they were about
+ * to replace. */
+static int child_frees_what_was_being_changed(void)
+{
+    struct dlock_client *client = engine.client;
+
+    waiting->claim = held->claim;
+    free(started->operation->error);
+    free(client->last_options);
+    free(client->run_queue->waiting.heap);
+    free(client->renewer->schedule.heap);
+    dlock_free(held);
+    dlock_free(waiting);
+    dlock_free(started);
+    dlock_client_close(client);
+    WANT(1, slot_calls == 0);
+    WANT(2, forked_closes == 1);
+    return 0;
+}
+
 static int grandchild_looks(void)
 {
     int status = in_child(child_looks);
@@ -228,6 +251,7 @@ static void ask_everything(bool in_watch)
         {"every query, new and shutdown", child_queries},
         {"free, then close", child_frees_and_closes},
         {"close, then free", child_closes_and_frees},
+        {"free, and nothing twice", child_frees_what_was_being_changed},
         {"a child of the child", grandchild_looks},
         {"a client of its own", child_opens_its_own},
     };
@@ -243,9 +267,11 @@ static void ask_everything(bool in_watch)
         (void)memory_hooks_fault("fork", MEMORY_WATCH, &no_watch);
     held = dlt_engine_lock(&engine, "a", NULL);
     waiting = dlt_engine_lock(&engine, "b", NULL);
+    started = dlt_engine_lock(&engine, "c", NULL);
     rival = dlt_engine_rival(&engine);
     rivals = dlt_rival_hold(rival, "b", DLOCK_EXCLUSIVE);
     if (dlock_lock(held, NULL) != DLOCK_OK ||
+        dlock_start(started, DLOCK_OP_UNLOCK, 0, NULL) != DLOCK_OK ||
         pthread_create(&thread, NULL, wait_for_it, NULL) != 0 ||
         memory_hooks_await("fork", MEMORY_WATCH, 1, 10000) != 0)
         abort();
@@ -264,6 +290,7 @@ static void ask_everything(bool in_watch)
     (void)dlt_ok(rc == NULL, "C10: and its waiter");
     dlock_free(held);
     dlock_free(waiting);
+    dlock_free(started);
     dlock_free(rivals);
     dlock_client_close(rival);
     dlock_client_close(engine.client);

@@ -17,7 +17,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    dl_run_queue_free(queue, true);
+    dl_run_queue_free(queue);
 }
 
 TestSuite(run_queue, .init = set_up, .fini = tear_down);
