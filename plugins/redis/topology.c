@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define ANSWER_MAX_BYTES ((size_t)4 * 1024 * 1024)
+#define ANSWER_MAX_BYTES ((size_t)16 * 1024 * 1024) /* each slot by itself, with two replicas */
 
 /* ---- the answer ---- */
 
@@ -92,6 +92,7 @@ enum dlock_status redis_topology_ask(struct redis_topology *topology,
     enum dlock_status status = redis_setup_connect(&connection, args, deadline_ns, NULL, err);
 
     connection.reader.reply_max = ANSWER_MAX_BYTES;
+    connection.reader.elements_max = REDIS_SLOTS;
     if (status == DLOCK_OK)
         status = redis_connection_send(&connection, command, sizeof command - 1, deadline_ns, err);
     if (status == DLOCK_OK)

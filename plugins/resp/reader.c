@@ -7,7 +7,7 @@ static void *create_array(const redisReadTask *task, resp_count elements)
 {
     struct resp_reader *reader = task->privdata;
 
-    if ((size_t)elements > RESP_ELEMENTS_MAX) {
+    if ((size_t)elements > reader->elements_max) {
         reader->refused = true;
         return NULL;
     }
@@ -16,7 +16,8 @@ static void *create_array(const redisReadTask *task, resp_count elements)
 
 bool resp_reader_init(struct resp_reader *reader)
 {
-    *reader = (struct resp_reader){.reply_max = RESP_REPLY_MAX, .why = "no memory"};
+    *reader = (struct resp_reader){
+        .reply_max = RESP_REPLY_MAX, .elements_max = RESP_ELEMENTS_MAX, .why = "no memory"};
     reader->parser = redisReaderCreate();
     if (reader->parser == NULL)
         return false;

@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #define RESP_REPLY_MAX    ((size_t)64 * 1024) /* bytes of one answer, unless reply_max is changed */
-#define RESP_ELEMENTS_MAX 4096                /* of one array */
+#define RESP_ELEMENTS_MAX 4096                /* of one array, unless elements_max is changed */
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t resp_count;
@@ -28,9 +28,10 @@ struct resp_reader {
     void *(*create_array)(const redisReadTask *, resp_count);
     size_t fed;       /* bytes since the last whole answer */
     size_t reply_max; /* bytes of one answer */
-    bool refused;     /* an array was too long */
-    bool no_memory;   /* after a false: the reason was memory */
-    const char *why;  /* after a false */
+    size_t elements_max;
+    bool refused;    /* an array was too long */
+    bool no_memory;  /* after a false: the reason was memory */
+    const char *why; /* after a false */
 };
 
 /* False: no memory. The reader must not move afterwards. */

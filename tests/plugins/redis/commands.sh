@@ -44,12 +44,12 @@ check "... and no subscription" same 0 "$(calls subscribe)"
 # looked_for PLUGIN: each command of its scripts is one that a new connection looks for.
 looked_for() {
     local command
-    for command in $(grep -oh "call('[A-Z]*'" "$1/plugins/$2/"*.lua | cut -d"'" -f2 | sort -u); do
+    while read -r command; do
         case $command in PUBLISH | INFO | CLUSTER) continue ;; esac # waiters ask; the set-up and the guard ask by themselves
         grep -q "\"$command\"" "$1/plugins/$2/config.c" && continue
         echo "$command is not in plugins/$2/config.c"
         return 1
-    done
+    done < <(grep -oh "call('[A-Z]*'" "$1/plugins/$2/"*.lua | cut -d"'" -f2 | sort -u)
 }
 check "the server is asked for each command of the scripts of redis" looked_for "$1" redis
 check "... and of redlock" looked_for "$1" redlock

@@ -5,8 +5,10 @@
 #include "probed.h"
 #include "redis_kit.h"
 #include "scripted_client.h"
+#include "slot.h"
 
 #include <criterion/criterion.h>
+#include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -72,6 +74,46 @@ Test(open, OPN_1_a_replica_and_a_node_of_a_cluster)
     dlt_redis_stop(&server);
     start((const char *[]){"--cluster-enabled", "yes", NULL});
     refused(DLOCK_CONFIG, "cluster");
+}
+
+/* Each second slot, one by one: 8,192 ranges. */
+static void slots_give(void)
+{
+    static char words[REDIS_SLOTS / 2 + 2][16] = {"CLUSTER", "ADDSLOTS"};
+    static const char *argv[REDIS_SLOTS / 2 + 2];
+    redisContext *context = redisConnectUnix(server.socket);
+    redisReply *reply = NULL;
+    unsigned count = 0;
+
+    for (; count < REDIS_SLOTS / 2 + 2; count++) {
+        if (count >= 2)
+            (void)snprintf(words[count], sizeof words[0], "%u", 2 * (count - 2));
+        argv[count] = words[count];
+    }
+    reply = redisCommandArgv(context, (int)count, argv, NULL);
+    cr_assert_not_null(reply);
+    cr_assert_str_eq(reply->str, "OK");
+    freeReplyObject(reply);
+    redisFree(context);
+}
+
+/* As a server has them to which slots were moved one by one. */
+Test(open, OPN_1_a_cluster_with_thousands_of_ranges_of_slots)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    start((const char *[]){"--cluster-enabled", "yes", "--cluster-require-full-coverage", "no",
+                           NULL});
+    slots_give();
+    s.target.scheme = "redis+cluster";
+    dlt_session_option(&s, "failover", "unsafe");
+    s.call_ms = 5000;
+    for (int i = 0; i < 100 && status != DLOCK_OK; i++) { /* the cluster needs a moment */
+        dlt_session_close(&s);
+        status = dlt_session_open(&s);
+        dlt_sleep_ms(50);
+    }
+    cr_assert_eq(status, DLOCK_OK, "%s", s.err.message);
 }
 
 /* A wait for it would never end. Root may open each socket, and is somebody else here. */
