@@ -16,8 +16,9 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
     call->script = call->plain = call->with_guard = NULL;
     call->number = 0;
     call->grants = call->keeps = call->adopts = call->releases = false;
-    call->foreign = call->asking = call->of_name = call->refused = call->lasting = false;
-    call->guard_left_ms = call->ttl_ms = 0;
+    call->looks = call->foreign = call->asking = call->of_name = call->refused = call->lasting =
+        false;
+    call->guard_left_ms = 0;
     call->slot = REDIS_NO_SLOT;
     call->seen[0] = '\0';
     memcpy(call->guarded, "0", sizeof call->guarded);
@@ -45,8 +46,8 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script,
 
     redis_call_begin_plain(call, validate);
     call->script = call->plain = &redis_scripts[raw ? script + REDIS_SCRIPT_RAW_ACQUIRE : script];
-    if (!raw)
-        call->with_guard = guarded(script);
+    call->with_guard = raw ? NULL : guarded(script);
+    call->looks = script != REDIS_SCRIPT_INSPECT && script != REDIS_SCRIPT_WAITERS;
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
     call->keeps = script == REDIS_SCRIPT_RENEW || script == REDIS_SCRIPT_KEEP;
     call->releases = script == REDIS_SCRIPT_RELEASE;
@@ -71,7 +72,7 @@ void redis_call_begin_many(struct redis_call *call, enum redis_script_id script,
 {
     redis_call_begin_plain(call, validate);
     call->script = call->plain = &redis_scripts[script];
-    call->grants = script == REDIS_SCRIPT_ACQUIRE_MANY;
+    call->grants = call->looks = script == REDIS_SCRIPT_ACQUIRE_MANY;
     if (call->grants)
         call->with_guard = &redis_scripts[REDIS_SCRIPT_GUARDED_ACQUIRE_MANY];
     call->shown = LOCK_WORD;
@@ -127,18 +128,16 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *
                                 struct redis_call *call, struct redis_exchange *exchange,
                                 bool *asked, struct dlock_error *err)
 {
-    bool checks = call->grants || call->keeps, has_guard = pipeline->guard.on;
+    bool checks = call->grants || call->keeps;
     enum dlock_status status = DLOCK_OK;
 
-    if (call->releases && has_guard)
+    if (call->releases && pipeline->guard.on)
         redis_send_release_prepare(pool, pipeline, exchange->deadline_ns);
     /* Also while nothing is granted: the master may be another one by now. */
-    if (checks && has_guard)
-        status = redis_check_role(pool, pipeline, exchange->deadline_ns, err);
+    if (checks)
+        status = redis_check_server(pool, pipeline, exchange->deadline_ns, err);
     if (status == DLOCK_OK)
         status = redis_check_guard(pool, pipeline, call, err);
-    if (status == DLOCK_OK && checks && !has_guard)
-        status = redis_check_role(pool, pipeline, exchange->deadline_ns, err);
     if (status == DLOCK_OK)
         status = exchange_in_time(pool, pipeline, call, exchange, asked, err);
     if (status != DLOCK_OK || !*asked || !redis_send_is_unconfirmed(exchange))
@@ -171,6 +170,10 @@ static enum dlock_status ask_on_any(struct redis_pool *pool, struct redis_call *
         redis_pool_put(pool, pipeline);
         if (status != DLOCK_OK)
             return status;
+        if (asked && !fresh && redis_send_is_other(exchange)) { /* nothing was done */
+            freeReplyObject(exchange->reply);
+            asked = false;
+        }
     }
     if (!asked)
         return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE,

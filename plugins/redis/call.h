@@ -32,9 +32,9 @@ struct redis_call {
     uint32_t number;          /* the answer is it or ends with it, else PROTOCOL; 0: no number */
     char digits[RESP_DIGITS]; /* number as the last argument, added by redis_call_run */
     char guarded[2];
-    char seen[REDIS_VIEW_WORD_SIZE]; /* with the failover guard the last argument */
+    bool looks;                      /* the script looks at the server (same.lua) */
+    char seen[REDIS_VIEW_WORD_SIZE]; /* its last argument then */
     bool grants;
-    int64_t ttl_ms;        /* if it grants */
     bool keeps;            /* a renewal: as for `grants`, the server has to be a master still */
     bool adopts;           /* and it is an adoption: UNAVAILABLE where `grants` is BUSY [REN-6] */
     bool releases;         /* and passes the name on */

@@ -31,10 +31,10 @@ static void end(struct redis_call_end *end, enum dlock_status status, const stru
     }
 }
 
-/* Ends the calls that check the server's role, if the server fails the check. */
-static void role_check_all(struct redis_pool *pool, struct redis_pipeline *pipeline,
-                           struct redis_call *const *calls, struct redis_call_end *ends, size_t n,
-                           int64_t deadline_ns)
+/* Ends the calls that check the server, if it fails the check. */
+static void server_check_all(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                             struct redis_call *const *calls, struct redis_call_end *ends, size_t n,
+                             int64_t deadline_ns)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status = DLOCK_OK;
@@ -44,7 +44,7 @@ static void role_check_all(struct redis_pool *pool, struct redis_pipeline *pipel
         if (!ends[i].pending || !(calls[i]->grants || calls[i]->keeps))
             continue;
         if (!checked)
-            status = redis_check_role(pool, pipeline, deadline_ns, &err);
+            status = redis_check_server(pool, pipeline, deadline_ns, &err);
         checked = true;
         if (status != DLOCK_OK)
             end(&ends[i], status, &err);
@@ -56,14 +56,13 @@ static void check_all(struct redis_pool *pool, struct redis_pipeline *pipeline,
                       struct redis_call *const *calls, struct redis_call_end *ends, size_t n,
                       int64_t deadline_ns)
 {
-    bool has_guard = pipeline->guard.on, releases = false;
+    bool releases = false;
 
     for (size_t i = 0; i < n; i++)
         releases = releases || (ends[i].pending && calls[i]->releases);
-    if (releases && has_guard)
+    if (releases && pipeline->guard.on)
         redis_send_release_prepare(pool, pipeline, deadline_ns);
-    if (has_guard)
-        role_check_all(pool, pipeline, calls, ends, n, deadline_ns);
+    server_check_all(pool, pipeline, calls, ends, n, deadline_ns);
     for (size_t i = 0; i < n; i++) {
         enum dlock_status status =
             ends[i].pending ? redis_check_guard(pool, pipeline, calls[i], ends[i].err) : DLOCK_OK;
@@ -71,8 +70,6 @@ static void check_all(struct redis_pool *pool, struct redis_pipeline *pipeline,
         if (status != DLOCK_OK)
             end(&ends[i], status, NULL);
     }
-    if (!has_guard)
-        role_check_all(pool, pipeline, calls, ends, n, deadline_ns);
 }
 
 /* The exchanges of the calls that are pending still; *which: the call of each. */
@@ -116,7 +113,8 @@ static void exchange_take(struct redis_pool *pool, struct redis_pipeline *pipeli
     bool again = is_unknown_script(exchange);
 
     redis_send_end(pool, pipeline, exchange);
-    to->alone = (again && to->unknown) || redis_send_is_unconfirmed(exchange);
+    to->alone = (again && to->unknown) || redis_send_is_unconfirmed(exchange) ||
+                redis_send_is_other(exchange);
     to->unknown = again;
     if (again || to->alone) { /* the server has done nothing */
         freeReplyObject(exchange->reply);

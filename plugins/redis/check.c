@@ -5,11 +5,11 @@
 #include "pipeline.h"
 #include "resp/error.h"
 #include "resp/guard.h"
+#include "resp/setup.h"
 
-#include <string.h>
-
-#define ROLE_LASTS_NS  DL_NS_PER_S
-#define ROLE_MAX_BYTES ((size_t)64 * 1024)
+#define VIEW_LASTS_NS      DL_NS_PER_S
+#define SETTINGS_LAST_NS   (10 * DL_NS_PER_S)
+#define SETTINGS_MAX_BYTES ((size_t)64 * 1024) /* of an answer */
 
 static int64_t now(const struct redis_pool *pool)
 {
@@ -47,9 +47,6 @@ static enum dlock_status failover_check(const struct redis_pool *pool,
                                "not sent: the slot of the name moves to this server");
     if (!call->grants)
         return DLOCK_OK;
-    if (call->ttl_ms > pool->config->restart_guard_ms) /* [FO-4], of a connection that is new */
-        return resp_guard_judge_ttl(REDIS_ORIGIN, pool->config->restart_guard_ms, call->ttl_ms,
-                                    err);
     if (left_ms == 0)
         return DLOCK_OK;
     call->guard_left_ms = left_ms;
@@ -73,63 +70,81 @@ enum dlock_status redis_check_guard(const struct redis_pool *pool, struct redis_
     return refused(pool->config, call, text, err);
 }
 
-static bool role_validate(const void *asked, redisReply *reply)
+/* ---- the look ---- */
+
+static bool is_due(_Atomic int64_t *last_ns, int64_t now_ns, int64_t lasts_ns)
 {
-    (void)asked;
-    return reply->type == REDIS_REPLY_ERROR ||
-           (reply->type == REDIS_REPLY_STRING &&
-            memmem(reply->str, (size_t)reply->len, "role:", 5) != NULL);
+    int64_t seen_ns = atomic_load(last_ns);
+
+    return now_ns - seen_ns >= lasts_ns &&
+           atomic_compare_exchange_strong(last_ns, &seen_ns, now_ns);
 }
 
-/* If the server is no master, or does not say that it is, the next connection judges it again. */
-static enum dlock_status role_judge(const struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                    const redisReply *reply, struct dlock_error *err)
+static bool answer_validate(const void *asked, redisReply *reply)
 {
-    struct resp_info server_info = {.role = ""};
-
-    resp_info_parse(&server_info, reply->str, (size_t)reply->len);
-    if (strcmp(server_info.role, "master") == 0 &&
-        (server_info.replicas == 0 || pool->config->failover == RESP_FAILOVER_UNSAFE ||
-         pool->config->raw))
-        return DLOCK_OK;
-    atomic_store(&pipeline->dead, true);
-    if (strcmp(server_info.role, "master") == 0) /* the next connection has the failover guard */
-        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE,
-                               "not sent: the server has a replica now");
-    if (reply->type != REDIS_REPLY_ERROR)
-        return resp_error_fail(
-            pool->config, err, pool->config->moves ? DLOCK_UNAVAILABLE : DLOCK_CONFIG,
-            "became a replica (role %s): take locks at the master", server_info.role);
-    return resp_error_take(pool->config, reply, err) == DLOCK_UNKNOWN
-               ? (err->status = DLOCK_UNAVAILABLE)
-               : err->status;
+    return asked == NULL && reply != NULL;
 }
 
-/* A master that became a replica keeps its connections and may be writable: the new master knows
- * nothing of its grants. OK also if the connection is dead, which the request itself will find. */
-enum dlock_status redis_check_role(struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                   int64_t deadline_ns, struct dlock_error *err)
+/* Sends the questions of a new connection. False: the connection is dead. */
+static bool settings_ask(struct redis_pipeline *pipeline, const struct resp_setup *setup,
+                         struct redis_exchange *exchanges, int64_t deadline_ns)
 {
-    static const char command[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
-    struct redis_exchange exchange = {.bytes = command,
-                                      .len = sizeof command - 1,
-                                      .reply_max = ROLE_MAX_BYTES,
-                                      .deadline_ns = deadline_ns,
-                                      .validate = role_validate};
-    int64_t seen_ns = atomic_load(&pipeline->role_ns), now_ns = now(pool);
+    for (size_t i = 0; i < setup->count; i++) {
+        size_t from = i > 0 ? setup->ends[i - 1] : 0;
+
+        exchanges[i] = (struct redis_exchange){.bytes = setup->bytes + from,
+                                               .len = setup->ends[i] - from,
+                                               .reply_max = SETTINGS_MAX_BYTES,
+                                               .deadline_ns = deadline_ns,
+                                               .validate = answer_validate};
+    }
+    return redis_pipeline_exchange_all(pipeline, exchanges, setup->count);
+}
+
+/* Judges the server as a new connection does. If it fails, this connection is over, and the next
+ * one says why. */
+static enum dlock_status settings_look(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                       int64_t deadline_ns, struct dlock_error *err)
+{
+    struct redis_exchange exchanges[RESP_SETUP_MAX];
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    struct resp_setup setup;
+    struct resp_info info;
+    uint32_t caps = 0;
     enum dlock_status status = DLOCK_OK;
 
-    if (now_ns - seen_ns < ROLE_LASTS_NS ||
-        !atomic_compare_exchange_strong(&pipeline->role_ns, &seen_ns, now_ns))
-        return DLOCK_OK;
-    if (pipeline->guard.on)
-        return redis_guard_view(pool, pipeline, redis_view_unsettled(&pipeline->guard, now_ns),
-                                deadline_ns, err);
-    if (!redis_pipeline_exchange(pipeline, &exchange))
-        return DLOCK_OK;
-    if (exchange.status != DLOCK_OK)
-        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "not sent: %s", exchange.why);
-    status = role_judge(pool, pipeline, exchange.reply, err);
-    freeReplyObject(exchange.reply);
-    return status;
+    if (!resp_setup_begin(&setup, &pipeline->config, false, &info))
+        status = resp_error_fail(pool->config, err, DLOCK_NOMEM, "no memory for a command");
+    else if (settings_ask(pipeline, &setup, exchanges, deadline_ns)) {
+        for (size_t i = 0; i < setup.count; i++) {
+            if (status == DLOCK_OK)
+                status = exchanges[i].status;
+            if (status == DLOCK_OK)
+                status = resp_setup_take(&setup, exchanges[i].reply, &ignored);
+            freeReplyObject(exchanges[i].reply);
+        }
+        if (status == DLOCK_OK)
+            status = resp_info_judge(&info, &pipeline->config, &caps, &ignored);
+        if (status == DLOCK_OK)
+            redis_pool_caps_take(pool, pipeline, &caps);
+        else
+            atomic_store(&pipeline->dead, true);
+    }
+    resp_setup_end(&setup);
+    return status == DLOCK_NOMEM ? status : DLOCK_OK;
+}
+
+enum dlock_status redis_check_server(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                     int64_t deadline_ns, struct dlock_error *err)
+{
+    int64_t now_ns = now(pool);
+    enum dlock_status status = DLOCK_OK;
+
+    if (is_due(&pipeline->settings_ns, now_ns, SETTINGS_LAST_NS))
+        status = settings_look(pool, pipeline, deadline_ns, err);
+    if (status != DLOCK_OK || !pipeline->guard.on ||
+        !is_due(&pipeline->viewed_ns, now_ns, VIEW_LASTS_NS))
+        return status;
+    return redis_guard_view(pool, pipeline, redis_view_unsettled(&pipeline->guard, now_ns),
+                            deadline_ns, err);
 }

@@ -138,6 +138,7 @@ static enum dlock_status failover_init(struct resp_config *config,
         config->failover = RESP_FAILOVER_UNSAFE;
     if (failover != NULL && strcmp(failover, "guard") == 0)
         config->failover = RESP_FAILOVER_ALWAYS;
+    config->asks_past = config->failover != RESP_FAILOVER_UNSAFE;
     config->failover_guard_ms = target->number(target, "failover_guard");
     if (config->raw && config->failover == RESP_FAILOVER_ALWAYS)
         return refuse(err, "failover=guard: not with key=raw, other programs have no guard");

@@ -65,7 +65,7 @@ static bool is_needed(const struct redis_pool *pool, const struct resp_config *c
     if (config->raw || config->failover == RESP_FAILOVER_UNSAFE)
         return false;
     return config->failover == RESP_FAILOVER_ALWAYS || config->failover_guard_ms > 0 ||
-           info->replicas > 0 || info->min_replicas > 0 || info->promoted ||
+           info->replicas > 0 || info->min_replicas > 0 || resp_info_was_promoted(info) ||
            atomic_load(&pool->guarded);
 }
 
@@ -104,6 +104,8 @@ enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeli
     int64_t known = 0;
     enum dlock_status status = DLOCK_OK;
 
+    (void)snprintf(guard->id, sizeof guard->id, "%.40s", info->replid);
+    guard->alone = !config->raw && config->failover != RESP_FAILOVER_UNSAFE;
     if (!is_needed(pool, config, info))
         return DLOCK_OK;
     if (config->all_keys)
@@ -114,7 +116,6 @@ enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeli
         status = redis_settings_judge(config, info, guard, err);
     if (status != DLOCK_OK)
         return status;
-    (void)snprintf(guard->id, sizeof guard->id, "%.40s", info->replid);
     guard->on = true;
     atomic_store(&pool->guarded, true);
     return redis_guard_view(pool, pipeline, true, deadline_ns, err);

@@ -38,13 +38,14 @@ struct redis_view {
     int64_t seen_ns;           /* not later than the look */
 };
 
-/* A pipeline's. Without `on` the rest is unused. */
+/* A pipeline's. Without `on` id and alone are used alone. */
 struct redis_guard {
     bool on;
-    bool is_safe; /* settings.h finds that FAILOVER_SAFE lacks nothing */
-    char id[REDIS_REPLID_SIZE];
-    char tag[REDIS_MARK_SIZE]; /* in a cluster, of the record's keys */
-    int64_t needed;            /* replicas */
+    bool alone;                 /* no replica may follow the server */
+    bool is_safe;               /* settings.h finds that FAILOVER_SAFE lacks nothing */
+    char id[REDIS_REPLID_SIZE]; /* of the server that was judged; see same.lua */
+    char tag[REDIS_MARK_SIZE];  /* in a cluster, of the record's keys */
+    int64_t needed;             /* replicas */
     int64_t lasts_ms, yours_ms, grants_ms;
 
     pthread_mutex_t mutex; /* a leaf; guards the rest */

@@ -2,7 +2,7 @@
 -- The failover guard: the script looks by itself, when it runs, whether this server may answer "yours" or grant
 -- a name. docs/adr/0034-redis-failover-guard.md says why that is enough.
 --
--- The last argument, which is removed here, is what the client knows of this server (guard.h), in one text:
+-- same.lua comes before it. What the client knows of this server (guard.h), in one text:
 --   id             the replication id: another one after each promotion
 --   since          microseconds of this server's clock: when enough replicas followed it (view.lua); 0: not yet
 --   t1 o1 t2 o2    two looks: at the moment t this server had written o bytes for its replicas; o is -1: none
@@ -12,9 +12,8 @@
 local guard = {}
 do
     local id, since, t1, o1, t2, o2, needed, lasts, yours, grants = string.match(
-        table.remove(ARGV),
+        seen,
         '^(%w+) (%d+) (%d+) (%-?%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+)$')
-    local replication = redis.call('INFO', 'replication')
     local clock = redis.call('TIME')
     local moment = clock[1] * 1000000 + clock[2]
 
@@ -26,19 +25,17 @@ do
         if tonumber(offset) < 0 or age < 0 or age > tonumber(lasts) then
             return false
         end
-        for received in string.gmatch(replication, 'state=online,offset=(%d+)') do
+        for received in string.gmatch(replication, 'port=[1-9]%d*,state=online,offset=(%d+)') do
             count = count + (tonumber(received) > tonumber(offset) and 1 or 0)
         end
         return count >= tonumber(needed)
     end
 
-    local is_master = string.find(replication, 'role:master', 1, true) and
-        string.find(replication, 'master_replid:' .. id, 1, true)
-    local is_followed = is_master and since ~= '0' and (confirmed(t1, o1) or confirmed(t2, o2))
+    local is_followed = is_same and since ~= '0' and (confirmed(t1, o1) or confirmed(t2, o2))
 
     local function refuse(least)
-        if not is_master then
-            return redis.error_reply('FAILOVER OTHER not the master that the client saw')
+        if not is_same then
+            return refuse_other()
         end
         if not is_followed then
             return redis.error_reply('FAILOVER UNCONFIRMED fewer than ' .. needed ..

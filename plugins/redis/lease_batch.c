@@ -207,13 +207,8 @@ static void many_begin(struct batch *batch, struct redis_many *many, struct roun
     for (size_t i = 0; i < many->n; i++)
         keys[i] = batch->kind->keys(&batch->elements[many->which[i]]);
     redis_many_begin(many, batch->kind->script, keys);
-    for (size_t i = 0; i < many->n; i++) {
-        const struct element *element = &batch->elements[many->which[i]];
-
-        batch->kind->words(element, &many->call.command);
-        if (element->op->req->ttl_ms > many->call.ttl_ms)
-            many->call.ttl_ms = element->op->req->ttl_ms;
-    }
+    for (size_t i = 0; i < many->n; i++)
+        batch->kind->words(&batch->elements[many->which[i]], &many->call.command);
     round->errors[round->n] = (struct dlock_error)DLOCK_ERROR_INIT;
     end->err = &round->errors[round->n];
     round->calls[round->n] = &many->call;

@@ -52,9 +52,10 @@ enum redis_leader { REDIS_LEADER_NONE, REDIS_LEADER_AWAKE, REDIS_LEADER_ASLEEP }
 struct redis_pipeline {
     struct redis_pipeline *next; /* next and users: under the pool's mutex */
     unsigned users;
-    _Atomic bool dead;       /* takes no more requests; never reset */
-    _Atomic int64_t role_ns; /* the last check that the server is a master; the pool's */
-    int64_t guard_until_ns;  /* the server grants nothing before [restart_guard]; the pool's */
+    _Atomic bool dead; /* takes no more requests; never reset */
+    /* The last looks at the settings and for the failover guard; check.c's. */
+    _Atomic int64_t settings_ns, viewed_ns;
+    int64_t guard_until_ns; /* the server grants nothing before [restart_guard]; the pool's */
 
     struct resp_config config; /* of this connection's server */
 

@@ -141,10 +141,8 @@ static enum dlock_status cluster_connect(struct redis_session *session, bool kee
         if (status == DLOCK_OK)
             break;
     }
-    if (status == DLOCK_OK && keep) {
-        atomic_store(&session->pool.caps, *caps); /* for redis_pool_guard_ms */
+    if (status == DLOCK_OK && keep)
         redis_cluster_announce(session->cluster, *caps);
-    }
     return status;
 }
 
@@ -184,7 +182,7 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
     session->pool.sentinels = session->sentinels;
     status = server_connect(session, true, deadline_ns, &server_info, &caps, err);
     if (status == DLOCK_OK)
-        status = resp_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool),
+        status = resp_guard_judge_ttl(REDIS_ORIGIN, session->config.restart_guard_ms,
                                       target->number(target, "ttl"), err);
     if (status != DLOCK_OK)
         return status;
@@ -350,8 +348,8 @@ static const struct dlock_option_spec redis_options[] = {
      "raw: the name as it stands is a key of the lock, too, as other programs have it; no shared "
      "mode"},
     {"restart_guard", "duration", "30s", "0..7d",
-     "no new lock in a server that is up for less, unless the server is durable: at least the "
-     "longest ttl of any client. 0: off, a restart may make two holders"},
+     "no new lock in a server that is up for less: at least the longest ttl of any client, and "
+     "waiter_lease. 0: off, a restart may make two holders"},
     {"failover", "enum", "auto", "auto|guard|unsafe",
      "guard: a replica may become the master, and a failover makes no second holder; auto: where "
      "replicas are seen, unless restart_guard=0. unsafe: no guard, a failover may make two "

@@ -64,23 +64,12 @@ void redis_pool_after_fork(struct redis_pool *pool)
 
 /* ---- connecting ---- */
 
-int64_t redis_pool_guard_ms(const struct redis_pool *pool)
-{
-    bool durable = (atomic_load(&pool->caps) & DLOCK_CAP_FENCE_DURABLE) != 0 &&
-                   !atomic_load(&pool->guarded); /* [FO-4] */
-
-    return durable ? 0 : pool->config->restart_guard_ms;
-}
-
-/* Set once a connection, as a restart ends the connection; after caps_check, which
- * redis_pool_guard_ms reads. A server that is durable now may have forgotten the locks from before
- * its start: a client sees that by the file that began empty. */
+/* Set once a connection: the scripts see another start. Also for a server that forgets nothing: the
+ * settings with which it starts, and with which it ran before, are not known. */
 static void guard_set(const struct redis_pool *pool, struct redis_pipeline *pipeline,
                       const struct resp_info *info)
 {
-    int64_t guard_ms =
-        info->aof_began_empty ? pool->config->restart_guard_ms : redis_pool_guard_ms(pool);
-    int64_t left_ms = resp_guard_left_ms(guard_ms, info->uptime_s);
+    int64_t left_ms = resp_guard_left_ms(pool->config->restart_guard_ms, info->uptime_s);
 
     pipeline->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * DL_NS_PER_MS : 0;
 }
@@ -126,6 +115,35 @@ static enum dlock_status server_find(struct redis_pool *pool, int64_t deadline_n
     return status;
 }
 
+void redis_pool_caps_take(struct redis_pool *pool, const struct redis_pipeline *pipeline,
+                          uint32_t *caps)
+{
+    if (pipeline->guard.on && pipeline->guard.is_safe)
+        *caps |= DLOCK_CAP_FAILOVER_SAFE;
+    caps_check(pool, *caps);
+}
+
+/* A client that is open waits while its server is a replica, or has one that nothing guards: that
+ * may end. */
+static enum dlock_status judge(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                               struct resp_info *info, int64_t deadline_ns, uint32_t *caps,
+                               struct dlock_error *err)
+{
+    bool was_open = atomic_load(&pool->caps) != NOT_KNOWN;
+    bool may_end = strcmp(info->role, "master") != 0;
+    enum dlock_status status = resp_info_judge(info, &pipeline->config, caps, err);
+
+    if (status == DLOCK_OK) {
+        may_end = true;
+        status = redis_guard_begin(pool, pipeline, info, deadline_ns, err);
+    }
+    if (status == DLOCK_CONFIG && was_open && may_end)
+        return err->status = DLOCK_UNAVAILABLE;
+    if (status == DLOCK_OK)
+        redis_pool_caps_take(pool, pipeline, caps);
+    return status;
+}
+
 static enum dlock_status pipeline_make(struct redis_pool *pool, int64_t deadline_ns,
                                        struct resp_info *server_info, uint32_t *caps,
                                        struct redis_pipeline **out, struct dlock_error *err)
@@ -138,19 +156,15 @@ static enum dlock_status pipeline_make(struct redis_pool *pool, int64_t deadline
             redis_pipeline_open(out, &config, pool->tls, pool->host, deadline_ns, server_info, err);
     if (status != DLOCK_OK)
         return status;
-    status = resp_info_judge(server_info, &config, caps, err);
-    if (status == DLOCK_OK)
-        status = redis_guard_begin(pool, *out, server_info, deadline_ns, err);
+    status = judge(pool, *out, server_info, deadline_ns, caps, err);
     if (status != DLOCK_OK) {
         redis_pipeline_close(*out);
         *out = NULL;
         return status;
     }
-    if ((*out)->guard.on && (*out)->guard.is_safe)
-        *caps |= DLOCK_CAP_FAILOVER_SAFE;
-    caps_check(pool, *caps);
     guard_set(pool, *out, server_info);
-    atomic_store(&(*out)->role_ns, now(pool));
+    atomic_store(&(*out)->viewed_ns, now(pool));
+    atomic_store(&(*out)->settings_ns, now(pool));
     spin_init(&(*out)->connection.stream.spin, pool->processors);
     return DLOCK_OK;
 }

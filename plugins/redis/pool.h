@@ -55,8 +55,10 @@ enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t
                                      struct resp_info *server_info, uint32_t *caps,
                                      struct dlock_error *err);
 
-/* The restart guard that applies: 0 if the server was durable on every connection. */
-int64_t redis_pool_guard_ms(const struct redis_pool *pool);
+/* caps: what the server of the pipeline is found to give; completes it. Core learns what is gone
+ * [C16]. */
+void redis_pool_caps_take(struct redis_pool *pool, const struct redis_pipeline *pipeline,
+                          uint32_t *caps);
 
 /* A connection for one request, until redis_pool_put. *fresh: it was made for this request. */
 enum dlock_status redis_pool_take(struct redis_pool *pool, int64_t deadline_ns,

@@ -41,7 +41,7 @@ static bool renew_validate(const struct redis_call *call, const redisReply *repl
 /* The lease that can be relied on, even if more is left of an earlier one [restart_guard]. */
 static int64_t ttl_of(const struct redis_session *session, const struct dlock_request *req)
 {
-    return resp_guard_ttl_ms(redis_pool_guard_ms(&session->pool), req->ttl_ms);
+    return resp_guard_ttl_ms(session->config.restart_guard_ms, req->ttl_ms);
 }
 
 static void renewed(const struct redis_session *session, const redisReply *reply,

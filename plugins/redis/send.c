@@ -102,15 +102,12 @@ static void script_choose(const struct redis_pool *pool, struct redis_pipeline *
     struct resp_command *command = &call->command;
     bool body = strcmp(command->words[0], "EVAL") == 0, guarded = pipeline->guard.on;
 
-    if (call->with_guard == NULL)
+    if (!call->looks)
         return;
     call->script = guarded ? call->with_guard : call->plain;
     command->words[1] = body ? call->script->body : call->script->sha;
     command->lens[1] = body ? call->script->len : strlen(call->script->sha);
     command->count = words;
-    call->seen[0] = '\0';
-    if (!guarded)
-        return;
     redis_view_word(&pipeline->guard, call->slot, now(pool), call->seen);
     resp_command_text(command, call->seen);
 }
@@ -134,6 +131,11 @@ void redis_send_end(const struct redis_pool *pool, struct redis_pipeline *pipeli
 {
     if (is_over(pool->config, exchange))
         atomic_store(&pipeline->dead, true);
+}
+
+bool redis_send_is_other(const struct redis_exchange *exchange)
+{
+    return exchange->status == DLOCK_OK && resp_error_is(exchange->reply, "FAILOVER OTHER");
 }
 
 bool redis_send_is_unconfirmed(const struct redis_exchange *exchange)

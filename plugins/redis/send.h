@@ -22,6 +22,9 @@ void redis_send_end(const struct redis_pool *pool, struct redis_pipeline *pipeli
 enum dlock_status redis_send_status(const struct redis_pool *pool,
                                     const struct redis_exchange *exchange, struct dlock_error *err);
 
+/* The server did nothing, because it is not what this connection judged: a new one does. */
+bool redis_send_is_other(const struct redis_exchange *exchange);
+
 /* The server did nothing, because the replicas had not acknowledged what this connection saw last.
  */
 bool redis_send_is_unconfirmed(const struct redis_exchange *exchange);

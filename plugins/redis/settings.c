@@ -108,7 +108,7 @@ void redis_settings_report(const struct resp_config *config, const struct resp_i
     char found[160];
 
     check.found = off_why(config);
-    if (info->replicas > 0 || info->promoted || config->moves || info->cluster)
+    if (info->replicas > 0 || resp_info_was_promoted(info) || config->moves || info->cluster)
         check.advice = "a failover may make two holders";
     if (info->is_guarded && redis_settings_judge(config, info, &guard, &ignored) == DLOCK_OK) {
         (void)snprintf(found, sizeof found,

@@ -144,8 +144,7 @@ enum dlock_status redis_take_prepare(const struct redis_session *session,
     if (req->mode == DLOCK_SHARED && session->config.raw)
         return resp_error_fail(&session->config, err, DLOCK_UNSUPPORTED,
                                "no shared mode with key=raw: other programs would not see it");
-    status =
-        resp_guard_judge_ttl(REDIS_ORIGIN, redis_pool_guard_ms(&session->pool), req->ttl_ms, err);
+    status = resp_guard_judge_ttl(REDIS_ORIGIN, session->config.restart_guard_ms, req->ttl_ms, err);
     if (status != DLOCK_OK)
         return status;
     resp_keys_make(&take->keys, &session->config, req->name, req->name_len);
@@ -164,7 +163,6 @@ enum dlock_status redis_take_begin(struct redis_session *session, const struct d
     if (status != DLOCK_OK)
         return status;
     redis_call_begin(&take->call, REDIS_SCRIPT_ACQUIRE, &take->keys, 1, try_validate);
-    take->call.ttl_ms = req->ttl_ms;
     take->call.expects = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
     resp_command_text(&take->call.command, take->token);
     resp_command_text(&take->call.command, mode_text(take->mode, req));
@@ -196,7 +194,7 @@ static enum dlock_status answer_read(struct redis_session *session, const struct
                                      const struct redis_take *take, const redisReply *reply,
                                      struct dlock_grant *grant, struct dlock_error *err)
 {
-    char promotion[REDIS_REPLID_SIZE];
+    char promotion[REDIS_REPLID_SIZE] = "";
 
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == OTHER_LIMIT_ELEMENTS)
         return resp_error_fail(&session->config, err, DLOCK_CONFIG, DLOCK_LIMITS_DIFFER,
@@ -206,8 +204,9 @@ static enum dlock_status answer_read(struct redis_session *session, const struct
         redis_waiter_free(req->attempt);
         return DLOCK_OK;
     }
-    (void)snprintf(promotion, sizeof promotion, "%.*s", (int)strcspn(take->call.seen, " "),
-                   take->call.seen);
+    if (take->call.script == take->call.with_guard) /* [FO-9] */
+        (void)snprintf(promotion, sizeof promotion, "%.*s", (int)strcspn(take->call.seen, " "),
+                       take->call.seen);
     busy_read(session, reply, req->attempt, promotion, grant);
     return DLOCK_BUSY;
 }

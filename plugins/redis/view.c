@@ -98,6 +98,10 @@ void redis_view_word(struct redis_guard *guard, int slot, int64_t now_ns,
     struct redis_view views[2];
     int64_t since_us = 0;
 
+    if (!guard->on) {
+        (void)snprintf(out, REDIS_VIEW_WORD_SIZE, "%s%s", guard->id, guard->alone ? " alone" : "");
+        return;
+    }
     (void)pthread_mutex_lock(&guard->mutex);
     memcpy(views, guard->views, sizeof views);
     since_us = since_us_locked(guard, slot);

@@ -24,7 +24,8 @@ bool redis_view_expired(struct redis_guard *guard, int64_t now_ns);
 /* True: no look will be confirmed in time by what replicas say on their own. */
 bool redis_view_unsettled(struct redis_guard *guard, int64_t now_ns);
 
-/* The last word of a guarded script on names of this slot, or REDIS_NO_SLOT. */
+/* The last word of a script that looks at the server (same.lua, guard.lua), on names of this slot,
+ * or REDIS_NO_SLOT. */
 void redis_view_word(struct redis_guard *guard, int slot, int64_t now_ns,
                      char out[REDIS_VIEW_WORD_SIZE]);
 

@@ -40,7 +40,7 @@ if known ~= id then
 end
 
 local online, count = 0, 0
-for received in string.gmatch(replication, 'state=online,offset=(%d+)') do
+for received in string.gmatch(replication, 'port=[1-9]%d*,state=online,offset=(%d+)') do -- no backup
     online = online + 1
     count = count + (tonumber(received) > written and 1 or 0)
 end

@@ -51,7 +51,7 @@ static const struct {
     {"MASTERDOWN", DLOCK_UNAVAILABLE},
     {"TRYAGAIN", DLOCK_UNAVAILABLE},
     {"ERR max number of clients", DLOCK_UNAVAILABLE},
-    {"READONLY", DLOCK_CONFIG},
+    {"READONLY", DLOCK_UNAVAILABLE}, /* no master any more */
     {"MOVED", DLOCK_CONFIG},
     {"ASK", DLOCK_CONFIG},
     {"CROSSSLOT", DLOCK_CONFIG},
@@ -85,12 +85,8 @@ static bool is_too_old(const redisReply *reply)
     return memmem(reply->str, (size_t)reply->len, text, sizeof text - 1) != NULL;
 }
 
-/* READONLY: this is no master any more; where the server may move, the next connection finds the
- * other one. */
 static enum dlock_status error_status(const struct resp_config *config, const redisReply *reply)
 {
-    if (config->moves && begins(reply, "READONLY"))
-        return DLOCK_UNAVAILABLE;
     if (config->all_keys && (begins(reply, "MOVED") || begins(reply, "ASK")))
         return DLOCK_UNAVAILABLE; /* sent from server to server too often */
     if (is_too_old(reply))

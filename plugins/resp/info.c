@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_MAJOR 5 /* an older server refuses a script that reads the clock and then writes */
+#define LEAST_MAJOR    5 /* an older server refuses a script that reads the clock and then writes */
+#define STATS_MAJOR    7
+#define FOLLOWERS_MOST 64 /* to look at */
 
 /* The value of "name:value" at the beginning of a line; false: there is none. */
 static bool field(const char *text, size_t len, const char *name, char *out, size_t size)
@@ -64,13 +66,53 @@ static void aof_parse(struct resp_info *info, const char *text, size_t len)
     number(text, len, "aof_current_size", &current);
     if (base < 0)
         return;
-    info->aof_began_empty = base == 0;
     info->aof_begins = base == 0 && current == 0 && (rewriting || scheduled || !fine);
+}
+
+/* slave0:ip=10.0.0.2,port=6379,state=online,offset=...: a replica that may be promoted says where
+ * it listens. Backups and copies of the data say no port. */
+static void followers_parse(struct resp_info *info, const char *text, size_t len)
+{
+    size_t used = 0;
+
+    number(text, len, "connected_slaves", &info->replicas);
+    for (unsigned i = 0; i < FOLLOWERS_MOST; i++) {
+        char name[24], line[160];
+        const char *port = NULL;
+
+        (void)snprintf(name, sizeof name, "slave%u", i);
+        if (!field(text, len, name, line, sizeof line))
+            return;
+        port = strstr(line, ",port=");
+        if (strncmp(line, "ip=", 3) != 0 || port == NULL)
+            continue;
+        port += strlen(",port=");
+        info->replicas -= *port == '0';
+        if (used < sizeof info->followers)
+            used += (size_t)snprintf(info->followers + used, sizeof info->followers - used,
+                                     "%s%.*s port %.*s", used > 0 ? ", " : "",
+                                     (int)strcspn(line + 3, ","), line + 3, (int)strcspn(port, ","),
+                                     port);
+    }
+}
+
+/* Redis 7 counts the bytes from a master; an older server has no id of before from a file. */
+static void past_parse(struct resp_info *info, const char *text, size_t len)
+{
+    char before[RESP_RUN_ID_SIZE], ignored[8];
+    int64_t bytes = 0;
+
+    if (field(text, len, "master_replid2", before, sizeof before))
+        info->has_past = strspn(before, "0") != strlen(before);
+    number(text, len, "total_net_repl_input_bytes", &bytes);
+    if (bytes > 0 || field(text, len, "cmdstat_replicaof", ignored, sizeof ignored) ||
+        field(text, len, "cmdstat_slaveof", ignored, sizeof ignored))
+        info->followed = true;
 }
 
 void resp_info_parse(struct resp_info *info, const char *text, size_t len)
 {
-    char version[40], before[RESP_RUN_ID_SIZE];
+    char version[40];
 
     number(text, len, "redis_version", &info->major);
     if (field(text, len, "redis_version", version, sizeof version))
@@ -88,10 +130,9 @@ void resp_info_parse(struct resp_info *info, const char *text, size_t len)
     (void)field(text, len, "role", info->role, sizeof info->role);
     (void)field(text, len, "run_id", info->run_id, sizeof info->run_id);
     number(text, len, "server_time_usec", &info->clock_us);
-    number(text, len, "connected_slaves", &info->replicas);
     (void)field(text, len, "master_replid", info->replid, sizeof info->replid);
-    if (field(text, len, "master_replid2", before, sizeof before))
-        info->promoted = strspn(before, "0") != strlen(before);
+    followers_parse(info, text, len);
+    past_parse(info, text, len);
 }
 
 void resp_info_parse_config(struct resp_info *info, const redisReply *reply)
@@ -127,9 +168,14 @@ static bool syncs(const struct resp_info *info)
            strcmp(info->fsync, "always") == 0;
 }
 
-bool resp_info_is_durable(const struct resp_info *info)
+static bool is_durable(const struct resp_info *info)
 {
     return syncs(info) && !evicts(info);
+}
+
+bool resp_info_was_promoted(const struct resp_info *info)
+{
+    return info->has_past && (info->followed || info->major < STATS_MAJOR);
 }
 
 enum dlock_status resp_info_judge(const struct resp_info *info, const struct resp_config *config,
@@ -140,9 +186,11 @@ enum dlock_status resp_info_judge(const struct resp_info *info, const struct res
         return resp_error_fail(config, err, DLOCK_CONFIG,
                                "a Sentinel, not a Redis server: name the master that it watches, "
                                "redis://HOST:PORT");
-    if (info->server[0] == '\0' || info->role[0] == '\0' || info->policy[0] == '\0')
+    if (info->server[0] == '\0' || info->role[0] == '\0' || info->policy[0] == '\0' ||
+        info->replid[0] == '\0')
         return resp_error_fail(config, err, DLOCK_PROTOCOL,
-                               "INFO does not say version, role and maxmemory_policy: not Redis?");
+                               "INFO does not say version, role, master_replid and "
+                               "maxmemory_policy: not Redis?");
     if (info->major < LEAST_MAJOR)
         return resp_error_fail(config, err, DLOCK_CONFIG, "%s is too old: want Redis %d or later",
                                info->server, LEAST_MAJOR);
@@ -166,7 +214,7 @@ enum dlock_status resp_info_judge(const struct resp_info *info, const struct res
         *caps |= DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE;
     if (config->moves) /* a replica that is promoted may have missed the last locks */
         return DLOCK_OK;
-    if (resp_info_is_durable(info))
+    if (is_durable(info))
         *caps |= DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
     else if (config->restart_guard_ms > 0 && !evicts(info))
         *caps |= DLOCK_CAP_CRASH_SAFE;
@@ -190,8 +238,7 @@ void resp_info_report(const struct resp_info *info, const struct resp_config *co
                       dlock_check_fn *fn, void *arg)
 {
     const uint32_t durability = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
-    bool guarded = config->restart_guard_ms > 0, durable = resp_info_is_durable(info);
-    bool forgot_nothing = durable && !info->aof_began_empty;
+    bool guarded = config->restart_guard_ms > 0, durable = is_durable(info);
     char guard[64];
 
     (void)snprintf(guard, sizeof guard, "%g s, the server is up for %lld s",
@@ -213,7 +260,7 @@ void resp_info_report(const struct resp_info *info, const struct resp_config *co
          .clears = syncs(info) ? 0 : DLOCK_CAP_FENCE_DURABLE},
         {.struct_size = sizeof(struct dlock_check),
          .name = "restart_guard",
-         .found = forgot_nothing ? "not needed" : guard,
+         .found = guard,
          .advice = durable || guarded ? NULL : RESP_UNGUARDED,
          .clears = durable || guarded ? 0 : DLOCK_CAP_CRASH_SAFE},
     };

@@ -18,17 +18,18 @@ struct resp_info {
     char fsync[16];                /* appendfsync; "": the user may not read it */
     bool fsync_pauses;             /* no-appendfsync-on-rewrite */
     bool aof_begins;               /* the append-only file is being written for the first time */
-    bool aof_began_empty;          /* the server read nothing from it at its start */
     char run_id[RESP_RUN_ID_SIZE]; /* another one after each start; "": unknown */
     int64_t max_memory;
     int64_t uptime_s;
     int64_t major;    /* of the version that the server says it is compatible with */
     int64_t clock_us; /* the server's wall clock; 0: unknown */
     bool aof, cluster, sentinel, loading;
-    int64_t replicas; /* that are connected */
-    char replid[RESP_RUN_ID_SIZE];
-    bool promoted;                      /* the server was a replica, and became the master */
-    int64_t min_replicas;               /* min-replicas-to-write; -1: the user may not read it */
+    int64_t replicas;              /* that are connected */
+    char followers[128];           /* of what follows the server, backups (port 0) among them */
+    char replid[RESP_RUN_ID_SIZE]; /* another one after each start, and after each promotion */
+    bool has_past;                 /* the server has a replication id of before */
+    bool followed;                 /* it got data from a master, or was told to follow one */
+    int64_t min_replicas;          /* min-replicas-to-write; -1: the user may not read it */
     int64_t max_lag_s, node_timeout_ms; /* 0: unknown */
     bool replicas_stay;                 /* cluster-allow-replica-migration no */
     bool is_guarded;                    /* set by plugins/redis/guard.h: the connection has it */
@@ -48,7 +49,8 @@ enum dlock_status resp_info_judge(const struct resp_info *info, const struct res
 void resp_info_report(const struct resp_info *info, const struct resp_config *config,
                       dlock_check_fn *fn, void *arg);
 
-/* True: the server forgets nothing in a crash, and restart_guard is not needed. */
-bool resp_info_is_durable(const struct resp_info *info);
+/* True: the server was a replica since its start, and became the master. An id of before alone is
+ * no sign: since Redis 7 a master that restarts reads one from its file. */
+bool resp_info_was_promoted(const struct resp_info *info);
 
 #endif

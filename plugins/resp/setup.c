@@ -29,6 +29,7 @@ static bool add(struct resp_setup *setup, enum step step, const char *const *wor
         memcpy(all + setup->len, one, len);
         setup->bytes = all;
         setup->len += len;
+        setup->ends[setup->count] = setup->len;
         setup->steps[setup->count++] = (int)step;
     }
     if (one != NULL)
@@ -74,12 +75,16 @@ static bool add_info(struct resp_setup *setup)
 
     for (size_t i = 0; fine && i < sizeof sections / sizeof sections[0]; i++)
         fine = add(setup, STEP_INFO, (const char *[]){"INFO", sections[i]}, 2);
+    if (setup->config->asks_past) {
+        fine = fine && add(setup, STEP_INFO, (const char *[]){"INFO", "stats"}, 2);
+        fine = fine && add(setup, STEP_INFO, (const char *[]){"INFO", "commandstats"}, 2);
+    }
     fine = fine && add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "*appendfsync*"}, 3);
     if (fine && setup->config->failover != RESP_FAILOVER_UNSAFE)
         fine = add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "min-replicas-*"}, 3);
     if (fine && setup->config->failover != RESP_FAILOVER_UNSAFE && setup->config->all_keys)
         fine = add(setup, STEP_SETTING, (const char *[]){"CONFIG", "GET", "cluster-*"}, 3);
-    return fine && (setup->config->commands == NULL || add_commands(setup));
+    return fine;
 }
 
 bool resp_setup_begin(struct resp_setup *setup, const struct resp_config *config, bool identity,
@@ -88,7 +93,8 @@ bool resp_setup_begin(struct resp_setup *setup, const struct resp_config *config
     *setup = (struct resp_setup){.config = config, .info = info};
     if (info != NULL)
         *info = (struct resp_info){.min_replicas = -1};
-    return (!identity || add_identity(setup)) && (info == NULL || add_info(setup));
+    return (!identity || add_identity(setup)) && (info == NULL || add_info(setup)) &&
+           (!identity || info == NULL || config->commands == NULL || add_commands(setup));
 }
 
 void resp_setup_end(struct resp_setup *setup)

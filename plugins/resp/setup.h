@@ -10,7 +10,7 @@
 
 #include "resp/info.h"
 
-#define RESP_SETUP_MAX 12
+#define RESP_SETUP_MAX 13
 
 struct resp_setup {
     const struct resp_config *config;
@@ -18,11 +18,12 @@ struct resp_setup {
     char *bytes; /* to be sent; wiped by resp_setup_end */
     size_t len;
     int steps[RESP_SETUP_MAX];
+    size_t ends[RESP_SETUP_MAX]; /* in bytes, of each command */
     size_t count, answered;
 };
 
-/* identity: authenticate and choose the database. info: NULL: do not ask for it. False: no memory.
- * Call resp_setup_end in either case. */
+/* identity: of a new connection: authenticate, choose the database, look for the commands. info:
+ * NULL: do not ask for it. False: no memory. Call resp_setup_end in either case. */
 bool resp_setup_begin(struct resp_setup *setup, const struct resp_config *config, bool identity,
                       struct resp_info *info);
 /* Reads the next answer; the caller keeps the reply. OK, or why the connection cannot be used. */

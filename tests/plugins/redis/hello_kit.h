@@ -12,11 +12,11 @@
 
 #define INFO_OF(version, seconds)                                                             \
     "redis_version:" version "\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime" \
-    "_in_seconds:" seconds "\\r\\n"
+    "_in_seconds:" seconds "\\r\\nmaster_replid:0\\r\\n"
 #define INFO_UP(seconds) INFO_OF("7.0.15", seconds)
-/* What a new connection asks, and is told. 86 is the length of INFO. */
-#define HELLO_OF(info)                                                                         \
-    "any 7\nsend \"+OK\\r\\n$86\\r\\n" info "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n" \
+/* What a new connection asks, and is told. 103 is the length of INFO. */
+#define HELLO_OF(info)                                                                          \
+    "any 7\nsend \"+OK\\r\\n$103\\r\\n" info "\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n" \
     "-NOPERM no\\r\\n-NOPERM no\\r\\n\"\n"
 #define HELLO                 HELLO_OF(INFO_UP("99"))
 #define HELLO_AFTER_A_RESTART HELLO_OF(INFO_UP("00"))

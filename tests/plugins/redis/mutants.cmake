@@ -110,14 +110,13 @@ dlt_add_guard_mutant(F3_a_look_counts_for_ever
   F3_a_master_that_stood_still_executes_nothing_of_what_waited
   guard.lua "or age > tonumber(lasts) then" "then")
 dlt_add_guard_mutant(F4_takes_any_ttl F4_no_lease_is_longer_than_T
-  pool.c "return durable ? 0 : pool->config->restart_guard_ms;" "return 0;")
+  take.c "session->config.restart_guard_ms" "0")
+dlt_add_guard_mutant(F4_renews_for_any_time F4_no_lease_is_longer_than_T
+  renew.c "session->config.restart_guard_ms" "0")
 dlt_add_guard_mutant(F3_forgets_that_replicas_left F3_an_old_master_that_is_followed_again_begins_anew
   view.lua "return joined == joins or to - from <= lasts" "return true")
 dlt_add_guard_mutant(F5_believes_a_record_in_the_data F5_each_promotion_has_a_guard_of_its_own
   view.lua "if known ~= id then" "if not known then")
-dlt_add_guard_mutant(F4_judges_before_it_connects
-  F4_also_where_the_server_got_a_replica_after_the_client_was_opened
-  check.c "if (call->ttl_ms > pool->config->restart_guard_ms)" "if (false)")
 dlt_add_guard_mutant(F5_fewer_replicas_are_enough F5_a_term_of_fewer_replicas_is_none
   view.lua "if needed > before or lower then" "if lower then")
 dlt_add_guard_mutant(F6_the_script_does_not_look
@@ -222,7 +221,7 @@ endfunction()
 dlt_guard_plugin(1 F1_grants_as_soon_as_it_answers_yours F1_passes_on_at_once)
 dlt_guard_plugin(2 F2_answers_yours_at_once)
 dlt_guard_plugin(3 F3_a_look_counts_for_ever)
-dlt_guard_plugin(4 F4_takes_any_ttl F4_judges_before_it_connects)
+dlt_guard_plugin(4 F4_takes_any_ttl F4_renews_for_any_time)
 dlt_guard_plugin(5 F5_believes_a_record_in_the_data)
 dlt_guard_plugin(6 F6_the_script_does_not_look)
 dlt_guard_plugin(7 F7_a_start_is_guarded_for_T_alone)

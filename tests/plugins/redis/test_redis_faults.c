@@ -337,7 +337,7 @@ Test(faults, READONLY_takes_no_lock_and_ends_none)
     (void)dlt_redis_ask(&server, "REPLICAOF 127.0.0.1 1");
     b.req.name = (const unsigned char *)"other";
     b.req.name_len = 5;
-    cr_assert_eq(dlt_try(&s, &b), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &b), DLOCK_UNAVAILABLE, "%s", s.err.message);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
     dlt_session_close(&s);
     cr_assert_eq(dlt_session_open(&s), DLOCK_CONFIG);

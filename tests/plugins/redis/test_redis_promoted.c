@@ -25,47 +25,6 @@ Test(failover, F7_a_master_that_was_started_grants_nothing_for_T_and_D)
     cr_assert_geq(wait_for(DLOCK_OK, &s, dlt_try, &a) - started, T_MS + D_MS);
 }
 
-/* The lease was allowed on the connection before, whose server had no replica. */
-Test(failover, F4_also_where_the_server_got_a_replica_after_the_client_was_opened)
-{
-    static const char *const durable[] = {"--appendonly",
-                                          "yes",
-                                          "--appendfsync",
-                                          "always",
-                                          "--min-replicas-max-lag",
-                                          "1",
-                                          "--repl-diskless-sync-delay",
-                                          "0",
-                                          NULL};
-    enum dlock_status status = DLOCK_UNAVAILABLE;
-    int64_t since = 0;
-
-    dlt_redis_stop(&m);
-    cr_assert(dlt_redis_start(&m, durable), "%s", m.why);
-    dlt_session_init(&s, "redis", m.address);
-    dlt_session_trusted(&s);
-    dlt_session_option(&s, "restart_guard", "3000");
-    s.call_ms = 5000;
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-    dlt_request(&s, &a, "long", 'a', 10 * T_MS);
-    (void)wait_for(DLOCK_OK, &s, dlt_try, &a);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    follow(&r, &m);
-    follow(&q, &m);
-    (void)dlt_redis_ask(&m, "CONFIG SET min-replicas-to-write 1");
-    linked_wait(&r);
-    linked_wait(&q);
-    session_open(&t, &m);
-    dlt_request(&t, &b, "term", 'b', T_MS);
-    (void)wait_for(DLOCK_OK, &t, dlt_try, &b);
-    for (since = now_ms(); status != DLOCK_CONFIG && now_ms() - since < SLACK_MS;
-         dlt_sleep_ms(20)) {
-        status = dlt_try(&s, &a);
-        cr_assert_neq(status, DLOCK_OK, "a lease of %lld ms", (long long)s.grant.lease_ms);
-    }
-    cr_assert_eq(status, DLOCK_CONFIG, "%s", s.err.message);
-}
-
 static enum dlock_status take_and_renew_for_long(struct dlt_session *session,
                                                  struct dlt_request *request)
 {

@@ -12,8 +12,12 @@ static struct redis_guard guard;
 
 static void set_up(void)
 {
-    guard = (struct redis_guard){
-        .id = "abc", .needed = 1, .lasts_ms = 1000, .yours_ms = 3000, .grants_ms = 4000};
+    guard = (struct redis_guard){.on = true,
+                                 .id = "abc",
+                                 .needed = 1,
+                                 .lasts_ms = 1000,
+                                 .yours_ms = 3000,
+                                 .grants_ms = 4000};
     (void)pthread_mutex_init(&guard.mutex, NULL);
 }
 
@@ -54,6 +58,14 @@ static const char *word(int slot, int64_t now_ms)
 
     redis_view_word(&guard, slot, now_ms * MS, text);
     return text;
+}
+
+Test(view, without_the_guard_the_server_is_told)
+{
+    guard.on = false;
+    cr_assert_str_eq(word(REDIS_NO_SLOT, 600), "abc");
+    guard.alone = true;
+    cr_assert_str_eq(word(REDIS_NO_SLOT, 600), "abc alone");
 }
 
 Test(view, two_looks_are_told)

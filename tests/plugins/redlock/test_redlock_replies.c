@@ -18,8 +18,8 @@
     "no\\r\\n-NOPERM no\\r\\n\"\n"
 #define INFO                                                                              \
     "redis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime_" \
-    "in_seconds:%s\\r\\n"
-#define INFO_ESCAPES 4 /* "\r\n" is written in four bytes, and sent in two */
+    "in_seconds:%s\\r\\nmaster_replid:0\\r\\n"
+#define INFO_ESCAPES 5 /* "\r\n" is written in four bytes, and sent in two */
 
 const struct dlock_plugin *dlock_plugin_redlock(void);
 

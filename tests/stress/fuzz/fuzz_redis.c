@@ -19,8 +19,9 @@
 #define ANSWER_MAX (1 << 17)
 #define INFO                                                                           \
     "redis_version:7.0.15\r\nrole:master\r\nmaxmemory_policy:noeviction\r\nuptime_in_" \
-    "seconds:99\r\n"
-#define HELLO "+OK\r\n$86\r\n" INFO "\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n-NOPERM no\r\n-NOPERM no\r\n"
+    "seconds:99\r\nmaster_replid:0\r\n"
+#define HELLO \
+    "+OK\r\n$103\r\n" INFO "\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n-NOPERM no\r\n-NOPERM no\r\n"
 
 enum question { GRANT, RELEASE, RENEWAL, HOLDERS, BREAK, QUESTIONS, NOT_OK = QUESTIONS };
 

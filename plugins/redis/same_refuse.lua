@@ -1,0 +1,3 @@
+if not is_same then
+    return refuse_other()
+end

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/redis/check.c */
+/* Is what a client learned about its server learned again, when it changes under a client that is
+ * open and idle? (C1, C16) */
+#include "redis_kit.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { GUARD_MS = 1000, SETTINGS_MS = 10000 };
+
+static struct dlt_redis server, other;
+static struct dlt_session s, t; /* of one who holds, and of one who is idle */
+static struct dlt_request a, b;
+
+static void session_open(struct dlt_session *session, const char *address)
+{
+    dlt_session_init(session, "redis", address);
+    dlt_session_trusted(session);
+    dlt_session_option(session, "restart_guard", "1000");
+    dlt_session_option(session, "waiter_lease", "1000");
+    dlt_session_option(session, "failover", "auto");
+    session->call_ms = 5000;
+    cr_assert_eq(dlt_session_open(session), DLOCK_OK, "%s", session->err.message);
+}
+
+static void granted_wait(struct dlt_session *session, struct dlt_request *request)
+{
+    enum dlock_status status = DLOCK_BUSY;
+
+    for (int i = 0; i < 400 && status != DLOCK_OK; i++) {
+        status = dlt_try(session, request);
+        if (status != DLOCK_OK)
+            dlt_sleep_ms(20);
+    }
+    cr_assert_eq(status, DLOCK_OK, "%s", session->err.message);
+}
+
+/* s holds "job", and t has been answered BUSY, past the guard of the server's start. */
+static void hold(const char *address)
+{
+    session_open(&s, address);
+    session_open(&t, address);
+    dlt_request(&s, &a, "job", 'a', GUARD_MS);
+    dlt_request(&t, &b, "job", 'b', GUARD_MS);
+    granted_wait(&s, &a);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+}
+
+static void set_up(void)
+{
+    static const char *const args[] = {"--repl-diskless-sync-delay", "0", NULL};
+
+    cr_assert(dlt_redis_start(&server, args), "%s", server.why);
+    cr_assert(dlt_redis_start(&other, args), "%s", other.why);
+}
+
+static void tear_down(void)
+{
+    dlt_session_close(&s);
+    dlt_session_close(&t);
+    dlt_redis_stop(&server);
+    dlt_redis_stop(&other);
+}
+
+TestSuite(changed, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void says_wait(struct dlt_redis *of, const char *what)
+{
+    for (int i = 0; i < 400; i++) {
+        if (strstr(dlt_redis_ask(of, "INFO replication"), what) != NULL)
+            return;
+        dlt_sleep_ms(20);
+    }
+    cr_assert_fail("no %s: %s", what, dlt_redis_ask(of, "INFO replication"));
+}
+
+static void follow(struct dlt_redis *follower, const struct dlt_redis *master)
+{
+    (void)dlt_redis_ask(follower, "REPLICAOF 127.0.0.1 %u", master->port);
+    says_wait(follower, "master_link_status:up");
+}
+
+/* C1: it took over the data of the other server, which knows nothing of the lock. */
+Test(changed, C1_a_master_that_was_a_replica_for_a_moment_is_another_server)
+{
+    hold(server.address);
+    follow(&server, &other);
+    (void)dlt_redis_ask(&server, "REPLICAOF NO ONE");
+    cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{job}"), "0", "it has forgotten");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_UNAVAILABLE, "an idle client: %s", t.err.message);
+    cr_assert_not_null(strstr(t.err.message, "a replica may become the master"), "%s",
+                       t.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE, "its holder: %s", s.err.message);
+    dlt_session_close(&t);
+    cr_assert_eq(dlt_session_open(&t), DLOCK_CONFIG, "a new client: %s", t.err.message);
+}
+
+/* While it is a replica a client that is open waits: the server may be a master again. */
+Test(changed, C8_a_server_that_is_a_replica_is_waited_for)
+{
+    hold(server.address);
+    (void)dlt_redis_ask(&server, "CONFIG SET replica-read-only no");
+    follow(&server, &other);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_UNAVAILABLE, "%s", t.err.message);
+    cr_assert_not_null(strstr(t.err.message, "a replica (role slave)"), "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    (void)dlt_redis_ask(&server, "CONFIG SET replica-read-only yes");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_UNAVAILABLE, "%s", t.err.message);
+    dlt_session_close(&t);
+    cr_assert_eq(dlt_session_open(&t), DLOCK_CONFIG, "a new client: %s", t.err.message);
+}
+
+/* What the server forgot when it was a replica may be another one's: a release passes nothing on.
+ */
+Test(changed, C1_a_release_at_another_server_passes_nothing_on)
+{
+    struct dlt_session unsafe;
+
+    hold(server.address);
+    cr_assert_eq(dlt_enqueue(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    follow(&other, &server);
+    dlt_session_init(&unsafe, "redis", server.address);
+    (void)dlt_redis_ask(&other, "REPLICAOF NO ONE");
+    says_wait(&server, "connected_slaves:0");
+    follow(&server, &other); /* with holder and waiter, as it was a moment ago */
+    (void)dlt_redis_ask(&server, "REPLICAOF NO ONE");
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_str_eq(dlt_redis_ask(&server, "EXISTS dl:{job}"), "0", "nobody has it");
+    t.ops->forget(t.self, &b.req);
+}
+
+/* ---- a proxy that understands the protocol keeps the client's connection ---- */
+
+struct proxy {
+    int listener, stop[2];
+    unsigned to;
+    char address[32];
+    pthread_t thread;
+};
+
+static int server_dial(unsigned port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = -1;
+
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < 200; i++) {
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0)
+            return fd;
+        (void)close(fd);
+        dlt_sleep_ms(20);
+    }
+    return -1;
+}
+
+static bool pass(int from, int to)
+{
+    char bytes[4096];
+    ssize_t len = recv(from, bytes, sizeof bytes, 0);
+
+    return len > 0 && send(to, bytes, (size_t)len, MSG_NOSIGNAL) == len;
+}
+
+/* A client's connection, which outlives those to the server. */
+struct pair {
+    int client, server;
+};
+
+static void pair_serve(struct pair *pair, const struct pollfd *fds, unsigned to)
+{
+    if (pair->server < 0 || (fds[1].revents != 0 && !pass(pair->server, pair->client))) {
+        if (pair->server >= 0)
+            (void)close(pair->server);
+        pair->server = server_dial(to);
+    }
+    if (fds[0].revents != 0 && !pass(pair->client, pair->server)) {
+        (void)close(pair->client);
+        (void)close(pair->server);
+        *pair = (struct pair){-1, -1};
+    }
+}
+
+static void *proxy_run(void *arg)
+{
+    const struct proxy *proxy = arg;
+    struct pair pairs[8];
+    struct pollfd fds[18] = {{proxy->stop[0], POLLIN, 0}, {proxy->listener, POLLIN, 0}};
+    size_t n = 0;
+
+    while (fds[0].revents == 0) {
+        for (size_t i = 0; i < n; i++) {
+            fds[2 + 2 * i] = (struct pollfd){pairs[i].client, POLLIN, 0};
+            fds[3 + 2 * i] = (struct pollfd){pairs[i].server, POLLIN, 0};
+        }
+        if (poll(fds, 2 + 2 * n, -1) <= 0)
+            continue;
+        for (size_t i = 0; i < n; i++)
+            if (pairs[i].client >= 0)
+                pair_serve(&pairs[i], &fds[2 + 2 * i], proxy->to);
+        if (fds[1].revents != 0 && n < 8) {
+            pairs[n].client = accept(proxy->listener, NULL, NULL);
+            pairs[n++].server = server_dial(proxy->to);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        (void)close(pairs[i].client);
+        (void)close(pairs[i].server);
+    }
+    return NULL;
+}
+
+static void proxy_start(struct proxy *proxy, unsigned to)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t len = sizeof at;
+
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    proxy->to = to;
+    proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(proxy->listener, (struct sockaddr *)&at, sizeof at), 0);
+    cr_assert_eq(listen(proxy->listener, 8), 0);
+    cr_assert_eq(getsockname(proxy->listener, (struct sockaddr *)&at, &len), 0);
+    cr_assert_eq(pipe(proxy->stop), 0);
+    (void)snprintf(proxy->address, sizeof proxy->address, "127.0.0.1:%u", ntohs(at.sin_port));
+    cr_assert_eq(pthread_create(&proxy->thread, NULL, proxy_run, proxy), 0);
+}
+
+static void proxy_stop(struct proxy *proxy)
+{
+    cr_assert_eq(write(proxy->stop[1], "x", 1), 1);
+    (void)pthread_join(proxy->thread, NULL);
+    (void)close(proxy->listener);
+    (void)close(proxy->stop[0]);
+    (void)close(proxy->stop[1]);
+}
+
+/* C1: also for a client that asked a moment ago. */
+Test(changed, C1_a_restart_that_a_proxy_hides_has_its_guard)
+{
+    static struct proxy proxy;
+    int64_t up_ns = 0;
+
+    proxy_start(&proxy, server.port);
+    hold(proxy.address);
+    dlt_redis_kill(&server);
+    up_ns = dlt_host_now(t.shared);
+    cr_assert(dlt_redis_again(&server), "%s", server.why);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    cr_assert_not_null(strstr(t.err.message, "the server was started"), "%s", t.err.message);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "%s", s.err.message);
+    granted_wait(&t, &b);
+    cr_assert_geq(dlt_host_now(t.shared) - up_ns, GUARD_MS * DLT_NS_PER_MS);
+    dlt_session_close(&s);
+    dlt_session_close(&t);
+    proxy_stop(&proxy);
+}
+
+/* ---- durability ---- */
+
+/* C16: of a client that keeps its connection. */
+Test(changed, C16_durability_that_a_setting_ends_is_gone)
+{
+    dlt_redis_stop(&server);
+    cr_assert(dlt_redis_start(
+        &server, (const char *[]){"--appendonly", "yes", "--appendfsync", "always", NULL}));
+    hold(server.address);
+    cr_assert_neq(s.info.caps & DLOCK_CAP_FENCE_DURABLE, 0u);
+    (void)dlt_redis_ask(&server, "CONFIG SET appendonly no");
+    dlt_host_advance(&s.host, SETTINGS_MS);
+    granted_wait(&s, &a);
+    cr_assert_eq(s.host.caps & DLOCK_CAP_FENCE_DURABLE, 0u);
+    cr_assert_neq(s.host.caps & DLOCK_CAP_CRASH_SAFE, 0u, "the guard stays");
+    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory 100mb");
+    (void)dlt_redis_ask(&server, "CONFIG SET maxmemory-policy allkeys-lru");
+    dlt_host_advance(&s.host, SETTINGS_MS);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_CONFIG, "it throws locks away: %s", s.err.message);
+}
+
+/* C1: a server that writes everything down may not have done so before it started, and may not read
+ * it when it starts. */
+Test(changed, C1_a_durable_server_has_a_guard_and_bounds_the_ttl)
+{
+    dlt_redis_stop(&server);
+    cr_assert(dlt_redis_start(
+        &server, (const char *[]){"--appendonly", "yes", "--appendfsync", "always", NULL}));
+    hold(server.address);
+    (void)dlt_redis_ask(&server, "CONFIG SET appendonly no");
+    dlt_redis_kill(&server);
+    cr_assert(dlt_redis_again(&server), "%s", server.why);
+    (void)dlt_redis_ask(&server, "FLUSHALL"); /* as the file lacks what came after the setting */
+    dlt_session_close(&t);
+    cr_assert_eq(dlt_session_open(&t), DLOCK_OK, "%s", t.err.message);
+    cr_assert_neq(t.info.caps & DLOCK_CAP_FENCE_DURABLE, 0u);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    dlt_request(&t, &b, "job", 'b', GUARD_MS + 1);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_CONFIG, "%s", t.err.message);
+}
+
+/* ---- what follows the server ---- */
+
+/* C1: nothing ends this master when the replica becomes one. C8: that may pass. */
+Test(changed, C1_a_replica_that_attaches_ends_grants_until_it_has_gone)
+{
+    hold(server.address);
+    follow(&other, &server);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_UNAVAILABLE, "%s", t.err.message);
+    cr_assert_not_null(strstr(t.err.message, "min-replicas-to-write 1 (now 0)"), "%s",
+                       t.err.message);
+    (void)dlt_redis_ask(&other, "REPLICAOF NO ONE");
+    says_wait(&server, "connected_slaves:0");
+    granted_wait(&t, &b);
+}
+
+/* As redis-cli --rdb does: it says no port, and cannot become a master. */
+static int backup_start(struct dlt_redis *of)
+{
+    int fd = server_dial(of->port);
+
+    cr_assert_eq(send(fd, "SYNC\r\n", 6, MSG_NOSIGNAL), 6);
+    says_wait(of, "connected_slaves:1");
+    says_wait(of, ",port=0,");
+    return fd;
+}
+
+Test(changed, C8_a_backup_is_no_replica)
+{
+    int fd = -1;
+
+    hold(server.address);
+    fd = backup_start(&server);
+    granted_wait(&s, &a);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
+    dlt_session_close(&t);
+    cr_assert_eq(dlt_session_open(&t), DLOCK_OK, "a new client: %s", t.err.message);
+    (void)close(fd);
+}
+
+/* The file has the replication id of the start before, as if the server had been promoted. */
+Test(changed, C8_a_restart_after_a_backup_is_no_promotion)
+{
+    int fd = backup_start(&server);
+
+    says_wait(&server, "state=online");
+    (void)close(fd);
+    cr_assert_str_eq(dlt_redis_ask(&server, "SAVE"), "OK");
+    dlt_redis_kill(&server);
+    cr_assert(dlt_redis_again(&server), "%s", server.why);
+    cr_assert_null(strstr(dlt_redis_ask(&server, "INFO replication"), "master_replid2:0000"));
+    hold(server.address);
+}
