@@ -74,6 +74,12 @@ makes_old_packages() {
             dpkg-deb --root-owner-group -b "$old" "$root/debs/old/$(basename "$file")" || return
     done
 }
+makes_package_of_another_architecture() {
+    local other=$tap_tmp/other
+    dpkg-deb -R "$debs"/libdlock0_*.deb "$other" &&
+        sed -i -E 's/^Architecture: .*/Architecture: i386/; /^(Pre-)?Depends: /d' "$other/DEBIAN/control" &&
+        dpkg-deb --root-owner-group -b "$other" "$root/debs/other.deb"
+}
 inside() {
     env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 chroot "$root" bash -euc "$1"
 }
@@ -105,6 +111,9 @@ check "dlock-conformance proves a Redis server, in all cases" inside '
     kill $(cat /tmp/r.pid); grep -v "^ok" /tmp/out | tail -n 60; test "$(grep -c "^ok" /tmp/out)" -gt 130; exit $code'
 check "dlock-bench measures" inside 'dlock-bench --quiet --rounds 1 --duration 200ms --workload run --workload alone --limits'
 check "no link of an installed page is dead" "$source_dir/tests/docs/links.sh" "$root/usr/share/doc/dlock"
+check "there is a package of another architecture" makes_package_of_another_architecture
+check "its purge leaves the store to the library that stays" inside 'dpkg --add-architecture i386
+    dpkg -i /debs/other.deb; dpkg --purge libdlock0:i386; test -e /var/lib/dlock/locks.db; dpkg --remove-architecture i386'
 check "purge works" inside 'dpkg --purge python3-dlock dlock-testing dlock libdlock-dev libdlock-{redis,mysql,postgresql,etcd,zookeeper} libdlock0'
 check "purge leaves nothing" same "" "$(listing)"
 tap_end
