@@ -2,7 +2,9 @@
 #
 #     awk -f scripts/tap-sum.awk build/dev/Testing/Temporary/LastTest.log
 #
-# Prints a line for each thing that counts as failed, then "N passed, N failed, N skipped". Every
+# Prints a line for each thing that counts as failed, then "N passed, N failed, N skipped, N void". Void
+# are bounds of time that the machine was too slow to judge (tests/kit/ruler/ruler.h): tests of their
+# own ("ok 1 - x # void ..."), which do not count as passed, or comments ("# void: ..."). Every
 # program has to print TAP. Failed are, besides its "not ok" lines: each test that its plan announced
 # and that printed no line; a program that prints no plan, two of them, an empty one, more lines than
 # planned, "Bail out!" or a TODO; and a program that ctest does not call passed (crash, time limit,
@@ -58,8 +60,12 @@ function tap(line) {
             fail(1, line)
         else if (tolower(line) ~ /#[ \t]*skip/)
             skipped++
+        else if (line ~ /# void /)
+            unjudged++
         else
             passed++
+    } else if (line ~ /^# void: /) {
+        unjudged++
     }
 }
 
@@ -88,5 +94,5 @@ END {
         program = "the run"
         fail(1, "no test programs")
     }
-    printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+    printf "%d passed, %d failed, %d skipped, %d void\n", passed, failed, skipped, unjudged
 }

@@ -47,6 +47,8 @@ if(DLOCK_LONG_TESTS)
     URI "etcd://127.0.0.1:{port}?connect_timeout=30s")
 endif()
 
+dlt_full_only(conformance_etcd_tls conformance_etcd_three)
+
 # Each n-th call of the system fails.
 if(DLT_EVERYTHING)
   set(DLT_ETCD_STEP 11)

@@ -54,6 +54,8 @@ if(DLOCK_LONG_TESTS)
     URI "postgresql://u:secret@localhost:{tls}/locks?tls=on&ca={dir}/ca.pem")
 endif()
 
+dlt_full_only(conformance_postgresql_session conformance_postgresql_tls)
+
 # Operations of dlock_start wait in the server: under the sanitizers, too.
 add_executable(test_pg_told test_pg_told.c)
 target_include_directories(test_pg_told PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)

@@ -25,3 +25,4 @@ if(DLOCK_LONG_TESTS)
   dlt_add_pooler_conformance(pooler_session session
     "postgresql://u:secret@127.0.0.1:{port}/locks?connect_timeout=30s&op_timeout=10s")
 endif()
+dlt_full_only(conformance_postgresql_pooler_transaction conformance_postgresql_pooler_session_waiters)

@@ -52,6 +52,9 @@ if(DLOCK_LONG_TESTS)
   dlt_add_zk_conformance(durable SERVER zookeeper forceSync=yes OPTIONS --only C6 URI "${DLT_ZK_ONE}")
 endif()
 
+dlt_full_only(conformance_zookeeper_three conformance_zookeeper_curator conformance_zookeeper_kazoo
+  conformance_zookeeper_user)
+
 # Each n-th call of the system fails. Without memory, and without /dev/urandom, the client library
 # ends the process or goes on with a null pointer: it is spared, for which it has to stand beside the
 # plugin and not in it.

@@ -55,29 +55,31 @@ program skip_one <<<'printf "1..2\nok 1 # skip no server\nok 2\n"'
 program skip_all <<<'printf "1..0 # SKIP no server\n"'
 program todo <<<'printf "1..1\nok 1 # TODO later\n"'
 program bail <<<'printf "1..1\nok 1\nBail out! no disk\n"'
+program unjudged <<<'printf "1..3\nok 1 - a\nok 2 - b # void 900 ms\n# void: 800 ms\nok 3\n"'
 program hang <<<'printf "1..1\nok 1\n"; sleep 60'
 
-counts "lines of all programs add up" "5 passed, 0 failed, 0 skipped" good plan_last no_newline
-counts "a skip is counted apart" "1 passed, 0 failed, 1 skipped" skip_one
-counts "a skipped program is counted apart" "2 passed, 0 failed, 1 skipped" skip_all good
-counts "Criterion's lines count" "1 passed, 0 failed, 1 skipped" criterion
-counts "only lines of TAP count" "1 passed, 0 failed, 0 skipped" talkative
-counts "a failing line counts once" "1 passed, 1 failed, 0 skipped" not_ok
-counts "a failing line counts whatever the exit code" "1 passed, 1 failed, 0 skipped" not_ok_exit_0
-counts "an exit code counts whatever the lines" "1 passed, 1 failed, 0 skipped" exit_3
-counts "a crash after the last line counts" "1 passed, 1 failed, 0 skipped" crash_late
-counts "a crash fails each test without a line" "1 passed, 2 failed, 0 skipped" crash_early
-counts "a time limit counts" "1 passed, 1 failed, 0 skipped" hang
-counts "a program that says nothing failed" "0 passed, 1 failed, 0 skipped" silent
-counts "a missing plan counts" "1 passed, 1 failed, 0 skipped" no_plan
-counts "a second plan counts" "1 passed, 1 failed, 0 skipped" two_plans
-counts "fewer lines than planned count" "2 passed, 3 failed, 0 skipped" short
-counts "more lines than planned count" "2 passed, 1 failed, 0 skipped" long
-counts "an empty plan counts" "0 passed, 1 failed, 0 skipped" empty
-counts "a TODO counts" "0 passed, 1 failed, 0 skipped" todo
-counts "Bail out! counts" "1 passed, 1 failed, 0 skipped" bail
-counts "a program that is not there counts" "2 passed, 1 failed, 0 skipped" missing good
-counts "a run without programs failed" "0 passed, 1 failed, 0 skipped"
-counts "one bad program among good ones shows" "4 passed, 1 failed, 1 skipped" \
+counts "lines of all programs add up" "5 passed, 0 failed, 0 skipped, 0 void" good plan_last no_newline
+counts "a skip is counted apart" "1 passed, 0 failed, 1 skipped, 0 void" skip_one
+counts "a skipped program is counted apart" "2 passed, 0 failed, 1 skipped, 0 void" skip_all good
+counts "Criterion's lines count" "1 passed, 0 failed, 1 skipped, 0 void" criterion
+counts "only lines of TAP count" "1 passed, 0 failed, 0 skipped, 0 void" talkative
+counts "a failing line counts once" "1 passed, 1 failed, 0 skipped, 0 void" not_ok
+counts "a failing line counts whatever the exit code" "1 passed, 1 failed, 0 skipped, 0 void" not_ok_exit_0
+counts "an exit code counts whatever the lines" "1 passed, 1 failed, 0 skipped, 0 void" exit_3
+counts "a crash after the last line counts" "1 passed, 1 failed, 0 skipped, 0 void" crash_late
+counts "a crash fails each test without a line" "1 passed, 2 failed, 0 skipped, 0 void" crash_early
+counts "a time limit counts" "1 passed, 1 failed, 0 skipped, 0 void" hang
+counts "a program that says nothing failed" "0 passed, 1 failed, 0 skipped, 0 void" silent
+counts "a missing plan counts" "1 passed, 1 failed, 0 skipped, 0 void" no_plan
+counts "a second plan counts" "1 passed, 1 failed, 0 skipped, 0 void" two_plans
+counts "fewer lines than planned count" "2 passed, 3 failed, 0 skipped, 0 void" short
+counts "more lines than planned count" "2 passed, 1 failed, 0 skipped, 0 void" long
+counts "an empty plan counts" "0 passed, 1 failed, 0 skipped, 0 void" empty
+counts "a bound that could not be judged is counted apart" "2 passed, 0 failed, 0 skipped, 2 void" unjudged
+counts "a TODO counts" "0 passed, 1 failed, 0 skipped, 0 void" todo
+counts "Bail out! counts" "1 passed, 1 failed, 0 skipped, 0 void" bail
+counts "a program that is not there counts" "2 passed, 1 failed, 0 skipped, 0 void" missing good
+counts "a run without programs failed" "0 passed, 1 failed, 0 skipped, 0 void"
+counts "one bad program among good ones shows" "4 passed, 1 failed, 1 skipped, 0 void" \
     good skip_one not_ok
 tap_end
