@@ -298,6 +298,16 @@ void zk_connection_hand_over(struct zk_link *link)
 
 /* ---- the rest ---- */
 
+/* The library that finds the end of a connection when it sends leaks what it has read of an answer,
+ * and keeps the calls that are under way. */
+void zk_connection_look(struct zk_link *link)
+{
+    struct pollfd fd = {.fd = link->fd, .events = POLLRDHUP};
+
+    for (int i = 0; i < 3 && link->connected && !link->inside && poll(&fd, 1, 0) > 0; i++)
+        process(link, POLLIN); /* a part of an answer may come before the end */
+}
+
 void zk_connection_hang_up(const struct zk_link *link)
 {
     if (link->fd >= 0)
@@ -312,6 +322,7 @@ enum dlock_status zk_connection_await(struct zk_link *link, int64_t session_id, 
     for (;;) {
         const int64_t left_ns = deadline_ns - zk_connection_now(link);
 
+        zk_connection_look(link);
         if (session_id != 0 && session_id != link->session_id)
             return dlock_fail(err, ZK_ORIGIN, DLOCK_LOST, 0, "%s: the session has ended", endpoint);
         if (left_ns <= 0 && link->connected)

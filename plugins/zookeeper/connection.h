@@ -108,6 +108,9 @@ void zk_connection_end(struct zk_link *link);
 /* The connection is of no use any more: the library will find its end, and connect again. */
 void zk_connection_hang_up(const struct zk_link *link);
 
+/* Finds out whether the server has closed the connection, before something is sent on it. */
+void zk_connection_look(struct zk_link *link);
+
 /* Waits until the link is connected. session_id: LOST if another one is present; 0: any. OK, LOST,
  * UNAVAILABLE, AUTH. */
 enum dlock_status zk_connection_await(struct zk_link *link, int64_t session_id, int64_t deadline_ns,

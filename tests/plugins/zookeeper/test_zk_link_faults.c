@@ -257,6 +257,26 @@ Test(faults, a_connection_that_breaks_ends_what_is_under_way)
     }
 }
 
+/* The sanitizer would tell what the library leaks then. */
+Test(faults, C4_nothing_is_sent_on_a_connection_that_has_ended)
+{
+    cr_assert_eq(connect_by_proxy(15000, "pass"), DLOCK_OK, "%s", rig.err.message);
+    make_base(&rig);
+    for (int i = 0; i < 20; i++) {
+        struct zk_flight *flight = flight_of(ZK_CREATE, BASE "/x");
+        int64_t id = 0;
+
+        zk_flight_call(flight, 0)->flags |= ZOO_SEQUENCE;
+        cr_assert(dlt_proxy_tell(&proxy, "kill %s", i % 2 == 0 ? "rst" : "fin"), "%s",
+                  proxy.answer);
+        dlt_sleep_ms(5);
+        cr_assert_eq(run_in(&rig, flight, &id, 5000), DLOCK_OK, "round %d: %s", i, rig.err.message);
+        zk_flight_free(flight);
+    }
+    close_rig();
+    (void)dlt_proxy_stop(&proxy);
+}
+
 struct ended {
     _Atomic int count;
     int rc;
