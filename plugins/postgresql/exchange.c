@@ -13,12 +13,17 @@ static bool send_one(PGconn *pq, const char *sql, const struct pg_params *params
                              params->formats, 1) == 1;
 }
 
+/* The role's search_path may lead to operators and functions of others, and the session has none
+ * yet, or may have none. */
 static bool send_number(PGconn *pq, int64_t number)
 {
     struct pg_params params = {.count = 0};
 
     pg_params_number(&params, number);
-    return send_one(pq, "SELECT $1", &params);
+    return send_one(pq,
+                    "SELECT CASE WHEN pg_catalog.set_config('search_path', '" PG_SEARCH_PATH
+                    "', true) IS NOT NULL THEN $1 END",
+                    &params);
 }
 
 /* Several statements in one pipeline. */

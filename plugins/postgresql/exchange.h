@@ -6,6 +6,10 @@
 #include "answer.h"
 #include "params.h"
 
+/* By which every statement of ours finds its names: set for the session (setup.c), or, with the
+ * number that proves, for the exchange. */
+#define PG_SEARCH_PATH "pg_catalog, pg_temp"
+
 enum pg_exchange_how {
     PG_EXCHANGE_PLAIN,
     PG_EXCHANGE_SCRIPT,   /* several statements without parameters */

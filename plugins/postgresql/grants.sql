@@ -14,6 +14,8 @@
 \else
 \set prefix dlock_
 \endif
+-- Names are those of the server, not of a schema of your search_path.
+SET search_path = pg_catalog, pg_temp;
 GRANT USAGE ON SCHEMA :"schema" TO :"app";
 SELECT format('GRANT %s ON %I.%I TO %I',
               CASE WHEN word = 'meta' THEN 'SELECT' ELSE 'SELECT, INSERT, UPDATE, DELETE' END,

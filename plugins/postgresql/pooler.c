@@ -18,7 +18,7 @@ enum dlock_status pg_pooler_detect(struct pg_connection *conn, int64_t *pid,
 {
     PGresult *result = NULL;
     enum dlock_status status =
-        pg_query_read(conn, "SELECT pg_backend_pid()::bigint", NULL, &result, err);
+        pg_query_read(conn, "SELECT pg_catalog.pg_backend_pid()::bigint", NULL, &result, err);
 
     if (status == DLOCK_OK)
         status = pg_query_expect(conn, &result, 1, 1, err);

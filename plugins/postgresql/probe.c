@@ -144,8 +144,9 @@ static enum dlock_status report_tables(struct pg_connection *conn, dlock_check_f
     static const struct variable functions = {
         .name = "functions",
         .fine = "of this release",
-        .advice = "run row.sql and grants.sql as their owner: until then there are no semaphores, "
-                  "and no name is kept",
+        .advice = "run row.sql (of strategy=session: session.sql) and grants.sql as their owner: "
+                  "until then there are no semaphores, no name is kept, and a role that may create "
+                  "in a schema of the search_path can make them run what it likes",
         .clears = FUNCTIONS,
     };
     enum dlock_status status = pg_schema_check(conn, err);
@@ -164,6 +165,41 @@ static enum dlock_status report_tables(struct pg_connection *conn, dlock_check_f
     return status;
 }
 
+/* Who may put a table or a function beside those of dlock, without having their owner's rights. */
+#define CREATORS                                                                               \
+    "SELECT CASE WHEN has_schema_privilege('public', s.oid, 'CREATE') THEN 'every role'"       \
+    " WHEN count(r.oid) = 0 THEN 'none'"                                                       \
+    " ELSE count(r.oid) || ', such as ' || left(min(r.rolname), 63) END"                       \
+    " FROM pg_namespace s LEFT JOIN pg_class c ON c.relnamespace = s.oid"                      \
+    " AND c.relname = $2 || 'meta' LEFT JOIN pg_roles r ON NOT r.rolsuper"                     \
+    " AND has_schema_privilege(r.oid, s.oid, 'CREATE')"                                        \
+    " AND NOT pg_has_role(r.oid, s.nspowner, 'USAGE') AND NOT pg_has_role(r.oid, c.relowner, " \
+    "'USAGE') WHERE s.nspname = $1 GROUP BY s.oid"
+
+static enum dlock_status report_schema(struct pg_connection *conn, dlock_check_fn *fn, void *arg,
+                                       struct dlock_error *err)
+{
+    static const struct variable schema = {
+        .name = "schema open to",
+        .fine = "none",
+        .advice = "revoke CREATE, or give dlock a schema of its own: tables and functions that "
+                  "others make there before dlock does run with the rights of this role",
+    };
+    struct pg_params params = {.count = 0};
+    PGresult *result = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    pg_params_text(&params, conn->config->schema);
+    pg_params_text(&params, conn->config->prefix);
+    status = pg_query_read(conn, CREATORS, &params, &result, err);
+    if (status == DLOCK_OK)
+        status = pg_query_expect(conn, &result, 1, 1, err);
+    if (status == DLOCK_OK)
+        report(fn, arg, &schema, pg_query_text(result, 0, 0));
+    PQclear(result);
+    return status;
+}
+
 enum dlock_status pg_probe(struct pg_connection *conn, dlock_check_fn *fn, void *arg,
                            struct dlock_error *err)
 {
@@ -175,5 +211,7 @@ enum dlock_status pg_probe(struct pg_connection *conn, dlock_check_fn *fn, void 
         report_pooler(conn, fn, arg);
     if (status == DLOCK_OK)
         status = report_tables(conn, fn, arg, err);
+    if (status == DLOCK_OK)
+        status = report_schema(conn, fn, arg, err);
     return status;
 }

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Tables and functions of strategy=row, version 1. Functions 2: semaphores and kept names.
+-- Tables and functions of strategy=row, version 1. Functions 2: semaphores and kept names. Functions 3:
+-- names are looked up in pg_catalog alone.
 --
 -- The plugin runs this file when it opens a store, unless create=off. An administrator can run it
 -- instead, as the owner of the tables:
@@ -8,8 +9,13 @@
 --
 -- For another schema or table prefix, replace "public.dlock_" everywhere. grants.sql has the rights
 -- that an application needs. It does no harm to run the file twice, or at several places at once.
--- It brings tables and functions of functions 1 up to date, also while locks are held: clients of
--- both go on, because the functions have the same names and parameters.
+-- It brings tables and functions of earlier ones up to date, also while locks are held: clients of
+-- all go on, because the functions have the same names and parameters.
+--
+-- Others may have made operators and functions with the same names: in a schema of somebody's
+-- search_path, or beside these functions. Therefore each statement and each function has a
+-- search_path of its own, and each call of a function of this file has arguments of exactly its
+-- types.
 --
 -- Each function locks the row of the name in dlock_lease first, and touches dlock_queue and
 -- dlock_reader only while it holds that lock: there are no deadlocks. Each needs READ COMMITTED.
@@ -29,6 +35,7 @@
 --   dlock_queue    a row a queue entry, in the order of arrival; lim: of a semaphore
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL client_min_messages = warning;
+SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL lock_timeout = 0;
 SELECT pg_advisory_xact_lock(1684827243, hashtext('public.dlock_'));
 
@@ -94,9 +101,11 @@ END $$;
 -- A reader is not let in beside a permit, or beside what is kept, also if somebody has put functions 1
 -- back, which know neither.
 -- since functions 2
-CREATE OR REPLACE FUNCTION public.dlock_reader_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION public.dlock_reader_guard() RETURNS trigger LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
 BEGIN
   IF EXISTS (SELECT FROM public.dlock_reader d WHERE d.name = NEW.name AND d.lim IS NOT NULL
       AND d.until > clock_timestamp()) THEN
@@ -117,9 +126,11 @@ END $$;
 
 -- The row of name n, also after a DELETE by hand, under holders and waiters.
 -- since functions 2
-CREATE OR REPLACE FUNCTION public.dlock_row_make(n bytea) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION public.dlock_row_make(n bytea) RETURNS void LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
   moment timestamptz := clock_timestamp();
 BEGIN
   INSERT INTO public.dlock_lease
@@ -135,9 +146,11 @@ END $$;
 -- holds the lock of the name's row, and has found that there is one at the same moment.
 -- since functions 2
 CREATE OR REPLACE FUNCTION public.dlock_permit_add(n bytea, t bytea, most bigint, f bigint,
-  moment timestamptz, ends timestamptz, lbl bytea) RETURNS bigint LANGUAGE plpgsql AS $$
+  moment timestamptz, ends timestamptz, lbl bytea) RETURNS bigint LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
   free bigint;
 BEGIN
   DELETE FROM public.dlock_reader WHERE name = n AND until <= moment;
@@ -158,9 +171,11 @@ END $$;
 CREATE OR REPLACE FUNCTION public.dlock_wait(n bytea, left_head bigint, last bigint,
   waiting bigint, t bytea, is_shared boolean, most bigint, ttl bigint, what bigint, place bigint,
   tell text, lbl bytea, OUT result bigint, OUT ahead bigint, OUT others bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
   q public.dlock_queue;
   moment timestamptz := clock_timestamp();
 BEGIN
@@ -194,9 +209,11 @@ END $$;
 -- for each waiter that was let in, t excepted: channel, token, fence, lease, and a permit. The
 -- caller holds the lock of the name's row.
 CREATE OR REPLACE FUNCTION public.dlock_next(n bytea, t bytea, leaving boolean) RETURNS text
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
   r public.dlock_lease;
   q public.dlock_queue;
   wake text;
@@ -236,7 +253,8 @@ BEGIN
     ends := moment + q.grant_ms * interval '1 ms';
     permit := NULL;
     IF q.lim > 1 THEN
-      permit := public.dlock_permit_add(n, q.token, q.lim, r.fence, moment, ends, q.label);
+      permit := public.dlock_permit_add(n, q.token, q.lim::bigint, r.fence, moment, ends,
+        q.label);
       r.readers_until := greatest(r.readers_until, ends);
       r.lim := q.lim;
     ELSIF q.shared THEN
@@ -288,9 +306,11 @@ END $$;
 CREATE OR REPLACE FUNCTION public.dlock_take(n bytea, t bytea, is_shared boolean, ttl bigint,
   what bigint, place bigint, tell text, lbl bytea, patience bigint, OUT result bigint,
   OUT number bigint, OUT ms bigint, OUT ahead bigint, OUT others bigint, OUT wake text)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
   r public.dlock_lease;
   lease interval := ttl * interval '1 ms';
   moment timestamptz;
@@ -397,7 +417,7 @@ BEGIN
   END IF;
   IF what > 0 THEN
     SELECT w.result, w.ahead, w.others INTO result, ahead, others FROM public.dlock_wait(n, r.head,
-      r.tail, r.waiters, t, is_shared, NULL, ttl, what, place, tell, lbl) w;
+      r.tail, r.waiters::bigint, t, is_shared, NULL::bigint, ttl, what, place, tell, lbl) w;
   END IF;
 END $$;
 
@@ -412,9 +432,11 @@ CREATE OR REPLACE FUNCTION public.dlock_permit(n bytea, t bytea, most bigint, tt
   what bigint, place bigint, tell text, lbl bytea, patience bigint, OUT result bigint,
   OUT number bigint, OUT ms bigint, OUT ahead bigint, OUT others bigint, OUT wake text,
   OUT permit bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
   r public.dlock_lease;
   lease interval := ttl * interval '1 ms';
   moment timestamptz;
@@ -479,7 +501,7 @@ BEGIN
   END IF;
   IF what > 0 THEN
     SELECT w.result, w.ahead, w.others INTO result, ahead, others FROM public.dlock_wait(n, r.head,
-      r.tail, r.waiters, t, false, most, ttl, what, place, tell, lbl) w;
+      r.tail, r.waiters::bigint, t, false, most, ttl, what, place, tell, lbl) w;
   END IF;
 END $$;
 
@@ -489,9 +511,11 @@ END $$;
 -- If nobody waits, the commit does not wait for the disk: a crash brings a lease back that ends by
 -- itself.
 CREATE OR REPLACE FUNCTION public.dlock_release(n bytea, t bytea, is_shared boolean, queued boolean,
-  patience bigint, OUT result bigint, OUT wake text) LANGUAGE plpgsql AS $$
+  patience bigint, OUT result bigint, OUT wake text) LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
   r public.dlock_lease;
   q public.dlock_queue;
   gone int;
@@ -568,9 +592,11 @@ END $$;
 -- let in, and the commit waits for the disk.
 -- since functions 2
 CREATE OR REPLACE FUNCTION public.dlock_keep(n bytea, t bytea, ms bigint, patience bigint,
-  OUT result bigint) LANGUAGE plpgsql AS $$
+  OUT result bigint) LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
   r public.dlock_lease;
   moment timestamptz;
   ends timestamptz;
@@ -609,9 +635,11 @@ END $$;
 
 -- Ends the lease of token t, or of any holder if t is NULL. result: how many leases it ended.
 CREATE OR REPLACE FUNCTION public.dlock_break(n bytea, t bytea, patience bigint,
-  OUT result bigint, OUT wake text) LANGUAGE plpgsql AS $$
+  OUT result bigint, OUT wake text) LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
   r public.dlock_lease;
   ended int;
   note text := set_config('lock_timeout', patience::text, true);
@@ -638,7 +666,7 @@ BEGIN
       (SELECT max(until) FROM public.dlock_reader WHERE name = n), '-infinity') WHERE name = n;
   END IF;
   IF r.waiters > 0 THEN
-    wake := public.dlock_next(n, NULL, false);
+    wake := public.dlock_next(n, NULL::bytea, false);
   END IF;
 END $$;
 
@@ -647,9 +675,11 @@ END $$;
 -- result of each: 1: extended; 0: the token does not hold the name; 2: left out.
 CREATE OR REPLACE FUNCTION public.dlock_renew(names bytea[], tokens bytea[], ttls bigint[],
   downs boolean[], patience bigint)
-  RETURNS TABLE (i bigint, result bigint, others bigint, wake text) LANGUAGE plpgsql AS $$
+  RETURNS TABLE (i bigint, result bigint, others bigint, wake text) LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
   -- dlock functions 2
+  -- dlock functions 3
   r public.dlock_lease;
   o record;
   ends timestamptz;
@@ -689,7 +719,7 @@ BEGIN
         lim = NULL WHERE l.name = o.name;
       result := 1;
       IF r.waiters > 0 THEN
-        wake := public.dlock_next(o.name, NULL, false);
+        wake := public.dlock_next(r.name, NULL::bytea, false);
         SELECT l.waiters INTO r.waiters FROM public.dlock_lease l WHERE l.name = o.name;
       END IF;
     ELSE

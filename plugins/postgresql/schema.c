@@ -188,8 +188,7 @@ static enum dlock_status found_read(struct pg_connection *conn, PGresult **resul
     pg_params_text(&params, conn->config->schema);
     pg_params_text(&params, conn->config->prefix);
     pg_params_text(&params, PG_SCHEMA_MARK);
-    pg_params_text(&params, conn->config->strategy == PG_SESSION ? PG_SCHEMA_MARK
-                                                                 : PG_SCHEMA_FUNCTIONS_MARK);
+    pg_params_text(&params, PG_SCHEMA_FUNCTIONS_MARK);
     status = pg_query_read(conn, text, &params, result, err);
     free(text);
     return status == DLOCK_OK ? pg_query_expect(conn, result, COLUMNS, 1, err) : status;
@@ -368,8 +367,8 @@ static enum dlock_status upgrade(struct pg_connection *conn, struct dlock_error 
         return dlock_fail(err, PG_ORIGIN, status, why.code, "%s", why.message);
     if (status != DLOCK_OK) {
         (void)snprintf(line, sizeof line,
-                       "no semaphores, and no name is kept: the tables and functions are of an "
-                       "earlier release, and cannot be changed: %s",
+                       "the tables and functions are of an earlier release (dlock doctor says what "
+                       "that means), and cannot be changed: %s",
                        why.message);
         conn->host->log(conn->host->ctx, PG_SHARED_WARNING, line);
     }

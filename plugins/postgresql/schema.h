@@ -13,13 +13,14 @@
 #define PG_SCHEMA_MARK    "-- dlock version 1\n"
 
 /*
- * Functions that keep semaphores and names have this comment, too. Functions without it, of an
- * earlier release, are outdated. They do for locks: the functions that locks call have the same
+ * Functions of this release have this comment, too. Functions without it, of an earlier release,
+ * are outdated: some know no semaphores and kept names, and all find operators and functions by the
+ * caller's search_path. They do for locks: the functions that locks call have the same
  * parameters and results in both, so that clients of both releases share tables, and those of the
  * earlier one obey permits and what is kept, as soon as the functions are new.
  */
-#define PG_SCHEMA_FUNCTIONS      2
-#define PG_SCHEMA_FUNCTIONS_MARK "-- dlock functions 2\n"
+#define PG_SCHEMA_FUNCTIONS      3
+#define PG_SCHEMA_FUNCTIONS_MARK "-- dlock functions 3\n"
 
 /*
  * Checks the tables and functions, and makes them where they are missing. Several clients at once

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Tables and functions of strategy=session, version 1.
+-- Tables and functions of strategy=session, version 1. Functions 3: names are looked up in pg_catalog
+-- alone (row.sql says why), and no string has a backslash.
 --
 -- The plugin runs this file when it opens a store, unless create=off. An administrator can run it
 -- instead, as the owner of the tables:
@@ -16,6 +17,7 @@
 --   dlock_session_reader  a row a reader. It goes with the unlock, or with the next writer
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SET LOCAL client_min_messages = warning;
+SET LOCAL search_path = pg_catalog, pg_temp;
 SELECT pg_advisory_xact_lock(1684827243, hashtext('public.dlock_'));
 
 CREATE TABLE IF NOT EXISTS public.dlock_meta (
@@ -46,8 +48,10 @@ CREATE TABLE IF NOT EXISTS public.dlock_session_reader (
 -- The number of name n, whose row is made if there is none. key: the number that the caller wants;
 -- NULL: a hash, or the next number if another name has that one. NULL: another name has the key.
 CREATE OR REPLACE FUNCTION public.dlock_session_number(n bytea, key bigint) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
+  -- dlock functions 3
   it bigint;
   made bigint;
 BEGIN
@@ -56,7 +60,7 @@ BEGIN
     RETURN it;
   END IF;
   it := coalesce(key, ('x' || left(encode(sha256(convert_to(replace('public.dlock_', '"', ''),
-    'UTF8') || '\x00'::bytea || n), 'hex'), 16))::bit(64)::bigint);
+    'UTF8') || decode('00', 'hex') || n), 'hex'), 16))::bit(64)::bigint);
   LOOP
     INSERT INTO public.dlock_session (name, number, fence)
       VALUES (n, it, extract(epoch FROM clock_timestamp()) * 1000000) ON CONFLICT DO NOTHING;
@@ -79,8 +83,10 @@ END $$;
 -- The caller's session has the advisory lock of name n: makes a lock of it. Returns the fence, which
 -- is committed before the caller learns it; NULL, without the lock: the row was removed meanwhile.
 CREATE OR REPLACE FUNCTION public.dlock_session_confirm(n bytea, n_number bigint, t bytea,
-  is_shared boolean, lease bigint, lbl bytea) RETURNS bigint LANGUAGE plpgsql AS $$
+  is_shared boolean, lease bigint, lbl bytea) RETURNS bigint LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 DECLARE -- dlock version 1
+  -- dlock functions 3
   f bigint;
   moment timestamptz := clock_timestamp();
 BEGIN
@@ -123,8 +129,10 @@ END $$;
 CREATE OR REPLACE FUNCTION public.dlock_session_take(n bytea, key bigint, t bytea,
   is_shared boolean, lease bigint, lbl bytea,
   OUT result int, OUT fence bigint, OUT n_number bigint, OUT pid int)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 BEGIN -- dlock version 1
+  -- dlock functions 3
   pid := pg_backend_pid();
   n_number := public.dlock_session_number(n, key);
   IF n_number IS NULL THEN
@@ -144,8 +152,10 @@ END $$;
 -- dlock_session_confirm makes a lock of it. Nothing is written before the wait, so that no other
 -- session waits for this transaction.
 CREATE OR REPLACE FUNCTION public.dlock_session_wait(n_number bigint, is_shared boolean,
-  lease bigint, wait_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+  lease bigint, wait_ms bigint) RETURNS void LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 BEGIN -- dlock version 1
+  -- dlock functions 3
   PERFORM set_config('lock_timeout', wait_ms::text, true),
     set_config('idle_session_timeout', lease::text, false);
   IF is_shared THEN
@@ -157,8 +167,10 @@ END $$;
 
 -- result: 1: this session held it; 0: it did not.
 CREATE OR REPLACE FUNCTION public.dlock_session_release(n bytea, n_number bigint, t bytea,
-  is_shared boolean, OUT result int) LANGUAGE plpgsql AS $$
+  is_shared boolean, OUT result int) LANGUAGE plpgsql
+  SET search_path = pg_catalog, pg_temp AS $$
 BEGIN -- dlock version 1
+  -- dlock functions 3
   PERFORM set_config('idle_session_timeout', '0', false);
   IF is_shared THEN
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -173,8 +185,10 @@ END $$;
 -- other programs, without a token; held_ms is -1 then. waiters: sessions that wait for the number.
 CREATE OR REPLACE FUNCTION public.dlock_session_holders(n bytea, whole boolean, foreign_too boolean)
   RETURNS TABLE (name bytea, is_shared boolean, fence bigint, lease_ms bigint, held_ms bigint,
-    token bytea, label bytea, waiters int, pid int) LANGUAGE sql AS $$
+    token bytea, label bytea, waiters int, pid int) LANGUAGE sql
+  SET search_path = pg_catalog, pg_temp AS $$
   -- dlock version 1
+  -- dlock functions 3
   WITH advisory AS MATERIALIZED (
     SELECT (l.classid::bigint << 32) | l.objid::bigint AS number, l.pid, l.granted,
       l.mode = 'ShareLock' AS is_shared

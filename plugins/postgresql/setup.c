@@ -6,6 +6,7 @@
  */
 #include "setup.h"
 
+#include "exchange.h"
 #include "query.h"
 
 #include <string.h>
@@ -32,8 +33,8 @@ static const struct setting settings[] = {
     {"idle_in_transaction_session_timeout", "5s", BOTH}, /* a client that was stopped */
     {"idle_session_timeout", "0", BOTH},
     {"client_min_messages", "warning", BOTH},
-    {"enable_seqscan", "off", BOTH},              /* row.sql says why */
-    {"search_path", "pg_catalog, pg_temp", BOTH}, /* functions of nobody else */
+    {"enable_seqscan", "off", BOTH}, /* row.sql says why */
+    {"search_path", PG_SEARCH_PATH, BOTH},
     /* The server notices that a waiting client has gone. */
     {"client_connection_check_interval", "100ms", SESSION},
 };
@@ -44,24 +45,28 @@ static const struct setting settings[] = {
 enum { IS_DIRECT, IS_STANDBY, FLUSHES, ISOLATION, READ_ONLY };
 #define COLUMNS (ISOLATION + (int)SETTINGS)
 
-/* $1: the process that the library was told at the start: a pooler shows another one than that of
- * its server. $2: set in spite of a pooler. $3: for strategy session. */
+#define IS_OURS "pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) $1"
+
+/* It sets the search_path by which the statements after it find their names: its own names are
+ * whole. $1: the process that the library was told at the start: a pooler shows another one than
+ * that of its server. $2: set in spite of a pooler. $3: for strategy session. */
 static void text_make(char *text, size_t size)
 {
-    static const char *const conditions[] = {
-        [BOTH] = "", [ROW] = " AND $3 = 0", [SESSION] = " AND $3 <> 0"};
+    static const char *const conditions[] = {[BOTH] = "",
+                                             [ROW] = " AND $3 OPERATOR(pg_catalog.=) 0",
+                                             [SESSION] = " AND $3 OPERATOR(pg_catalog.<>) 0"};
     int len = snprintf(text, size,
-                       "SELECT pg_backend_pid() = $1, pg_is_in_recovery(), "
-                       "current_setting('fsync') = 'on'");
+                       "SELECT " IS_OURS ", pg_catalog.pg_is_in_recovery(), "
+                       "pg_catalog.current_setting('fsync') OPERATOR(pg_catalog.=) 'on'");
 
     for (size_t i = 0; i < SETTINGS && len >= 0 && (size_t)len < size; i++)
-        len +=
-            snprintf(text + len, size - (size_t)len,
-                     ", CASE WHEN (pg_backend_pid() = $1 OR $2 <> 0)%s AND "
-                     "current_setting('%s', true) IS NOT NULL THEN set_config('%s', '%s', false) "
-                     "ELSE current_setting('%s', true) END",
-                     conditions[settings[i].of], settings[i].name, settings[i].name,
-                     settings[i].value, settings[i].name);
+        len += snprintf(text + len, size - (size_t)len,
+                        ", CASE WHEN (" IS_OURS " OR $2 OPERATOR(pg_catalog.<>) 0)%s AND "
+                        "pg_catalog.current_setting('%s', true) IS NOT NULL "
+                        "THEN pg_catalog.set_config('%s', '%s', false) "
+                        "ELSE pg_catalog.current_setting('%s', true) END",
+                        conditions[settings[i].of], settings[i].name, settings[i].name,
+                        settings[i].value, settings[i].name);
 }
 
 static enum dlock_status version_check(struct pg_connection *conn, struct dlock_error *err)

@@ -22,6 +22,10 @@ function(dlt_add_postgresql_conformance name)
     TIMEOUT 600 PROCESSORS ${DLT_POSTGRES_PROCESSORS} COST 100 LABELS "conformance;postgresql")
 endfunction()
 
+# Where other roles have made every name of the server and of dlock once more.
+set(DLT_POSTGRES_FOREIGN ${CMAKE_CURRENT_LIST_DIR}/foreign.sh ${PROJECT_SOURCE_DIR}
+  ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/dlock)
+
 # In the build that runs everything, the role with the least rights stands for strategy row.
 # Under ThreadSanitizer those in which threads wait.
 if(DLOCK_LONG_TESTS OR DLOCK_SANITIZE)
@@ -34,12 +38,15 @@ if(DLOCK_LONG_TESTS OR DLOCK_SANITIZE)
 endif()
 if(DLT_EVERYTHING)
   dlt_add_postgresql_conformance(session
+    BESIDE ${DLT_POSTGRES_FOREIGN} {dir} {port}
+      "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session" --
     URI "postgresql://u:secret@/locks?unix_socket={socket}&strategy=session&connect_timeout=30s&op_timeout=10s")
 endif()
 if(DLT_EVERYTHING)
   # A role that may do what grants.sql says, and nothing else. An administrator has run row.sql.
   dlt_add_postgresql_conformance(least
     BESIDE ${CMAKE_CURRENT_LIST_DIR}/least.sh ${PROJECT_SOURCE_DIR} {dir} {port} row.sql
+      ${DLT_POSTGRES_FOREIGN} {dir} {port} "postgresql://least:least@/locks?unix_socket={socket}" --
     URI "postgresql://least:least@/locks?unix_socket={socket}&create=off&connect_timeout=30s&op_timeout=10s")
   dlt_add_postgresql_conformance(tls SERVER --tls OPTIONS --only TRY-1
     URI "postgresql://u:secret@localhost:{tls}/locks?tls=on&ca={dir}/ca.pem")

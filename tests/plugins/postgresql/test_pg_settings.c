@@ -59,6 +59,22 @@ Test(settings, C16_probe_tells_what_is_in_force)
     end();
 }
 
+Test(settings, probe_tells_who_may_put_something_beside_the_tables)
+{
+    begin((const char *[]){NULL});
+    probe();
+    has("|schema open to=none|");
+    cr_assert_str_eq(dlt_postgres_ask(&server, "CREATE ROLE other; GRANT u TO other;"
+                                               "GRANT CREATE ON SCHEMA public TO least, other"),
+                     "");
+    probe();
+    has("|schema open to=1, such as least!|"); /* the other one is the owner, too */
+    cr_assert_str_eq(dlt_postgres_ask(&server, "GRANT CREATE ON SCHEMA public TO PUBLIC"), "");
+    probe();
+    has("|schema open to=every role!|");
+    end();
+}
+
 Test(settings, OPN_2_a_server_that_does_not_sync_keeps_nothing_over_a_crash)
 {
     begin((const char *[]){"-c", "fsync=off", "-c", "full_page_writes=off", NULL});
@@ -160,6 +176,31 @@ Test(settings, strategy_session_has_its_own_capabilities)
     cr_assert_eq(s.info.caps, DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_RWLOCK |
                                   DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE);
     end();
+}
+
+/* As old applications have it: a backslash begins an escape in every text. */
+static void locks_with_escapes(const char *strategy)
+{
+    struct dlt_request a;
+
+    begin((const char *[]){"-c", "standard_conforming_strings=off", NULL});
+    dlt_session_close(&s);
+    dlt_session_strategy(&s, strategy, "escapes");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    end();
+}
+
+Test(settings, C1_strategy_row_locks_where_a_backslash_begins_an_escape)
+{
+    locks_with_escapes("row");
+}
+
+Test(settings, C1_strategy_session_locks_where_a_backslash_begins_an_escape)
+{
+    locks_with_escapes("session");
 }
 
 /* ---- behind a pooler ---- */

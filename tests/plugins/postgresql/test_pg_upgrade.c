@@ -35,20 +35,25 @@ static void ask(const char *sql, const char *want)
     cr_assert_str_eq(answer, want, "%s: %s", sql, answer);
 }
 
-/* What an owner has made with the file of the earlier release. */
-static void begin(const char *test)
+/* What an owner has made with this file, changed in this way by sed. */
+static void begin_with(const char *test, const char *file, const char *change)
 {
-    char command[512];
+    char command[640];
 
     if (server.port == 0)
         cr_assert(dlt_postgres_borrow(&server), "%s", server.why);
     (void)snprintf(
         command, sizeof command,
-        "sed 's/public\\.dlock_/public.%s_/g' " OLD
+        "sed 's/public\\.dlock_/public.%s_/g; %s' %s"
         " | PGPASSWORD=secret psql -X -q -v ON_ERROR_STOP=1 -o /dev/null -h %s -p %u -U u"
         " -f - locks",
-        test, server.directory, server.port);
+        test, change, file, server.directory, server.port);
     cr_assert_eq(system(command), 0, "%s", command);
+}
+
+static void begin(const char *test)
+{
+    begin_with(test, OLD, "");
 }
 
 static void end(void)
@@ -265,6 +270,46 @@ Test(upgrade, LIM_1_readers_stay_out_when_the_earlier_functions_were_put_back)
     ask("SELECT result FROM back_take('job', '\\x6161', true, 60000, 0, 3000, 'nowhere', '', 0)",
         "1");
     end();
+}
+
+/* Functions 2 found names by the search_path of the caller, and had no mark of functions 3. */
+static void replaced_under_a_lock(const char *strategy, const char *file)
+{
+    char unsafe[160];
+
+    (void)snprintf(unsafe, sizeof unsafe,
+                   "SELECT count(*) > 0 FROM pg_proc WHERE starts_with(proname, '%s_') AND "
+                   "pronamespace = 'public'::regnamespace AND proconfig IS NULL",
+                   strategy);
+    begin_with(strategy, file,
+               "/-- dlock functions 3/d; s/SET search_path = pg_catalog, pg_temp AS/AS/");
+    ask(unsafe, "t");
+    client_init(&s, strategy, "0");
+    client_init(&t, strategy, "1");
+    dlt_session_option(&s, "strategy", strategy);
+    dlt_session_option(&t, "strategy", strategy);
+    opened(&s, 0);
+    cr_assert(probe_says_outdated());
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_session_open(&t), DLOCK_OK, "%s", t.err.message);
+    ask(unsafe, "f");
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
+    cr_assert_not(probe_says_outdated());
+    end();
+}
+
+Test(upgrade, OPN_4_functions_of_strategy_row_get_a_search_path_of_their_own)
+{
+    replaced_under_a_lock("row", PLUGIN "/row.sql");
+}
+
+Test(upgrade, OPN_4_functions_of_strategy_session_get_a_search_path_of_their_own)
+{
+    replaced_under_a_lock("session", PLUGIN "/session.sql");
 }
 
 /* A transaction that reads a table for long, as pg_dump does, must not make all calls wait. */
