@@ -92,7 +92,11 @@ local function try()
     if (not head and what ~= 'REFRESH') or head == token then
         if mode == 's' and not shared_limit or mode ~= 'x' and has_room(name, mode) or
                 mode == 'x' and readers_live(name) == 0 then
-            return take(head == token)
+            local taken = take(head == token)
+            if head == token and mode ~= 'x' then
+                pcall(pass_on, name) -- the others of its kind; the grant stands, even if this fails
+            end
+            return taken
         end
     end
     return nil

@@ -13,8 +13,9 @@ local function inspect(name)
     local result = { 0 }
 
     for first = 0, call('ZCARD', name.queue) - 1, PAGE do
-        for _, token in ipairs(call('ZRANGE', name.queue, first, first + PAGE - 1)) do
-            result[1] = result[1] + (waiter_read(call('HGET', name.waiters, token)) and 1 or 0)
+        local tokens = call('ZRANGE', name.queue, first, first + PAGE - 1)
+        for _, entry in ipairs(call('HMGET', name.waiters, unpack(tokens))) do
+            result[1] = result[1] + (tonumber(string.match(entry or '0', '^%d+') or 0) > now and 1 or 0)
         end
     end
 

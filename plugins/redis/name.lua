@@ -31,27 +31,50 @@ local function readers_set(name, token, ends)
     call('PEXPIREAT', name.readers, last[2])
 end
 
--- Removes dead readers: at most this number of them, -1: all.
-local function readers_reap(name, most)
-    local dead = call('ZRANGEBYSCORE', name.readers, '-inf', now, 'LIMIT', 0, most)
-    for _, token in ipairs(dead) do
-        call('ZREM', name.readers, token)
-        redis.pcall('HDEL', name.meta, 'r' .. token, 'p' .. token) -- the key may be foreign: unlock and break do not need it
+-- Some hundreds at a time: the arguments of a command stand on Lua's stack.
+local READERS_PAGE = 500
+local function readers_remove(name, tokens)
+    for first = 1, #tokens, READERS_PAGE do
+        local some, fields = {}, {}
+        for i = first, math.min(first + READERS_PAGE - 1, #tokens) do
+            table.insert(some, tokens[i])
+            table.insert(fields, 'r' .. tokens[i])
+            table.insert(fields, 'p' .. tokens[i])
+        end
+        call('ZREM', name.readers, unpack(some))
+        redis.pcall('HDEL', name.meta, unpack(fields)) -- the key may be foreign: unlock and break do not need it
     end
 end
 
--- The lowest permit that no holder has, and none is kept of; the dead were removed before.
-local function permit_free(name)
-    local fields, taken, permit = {}, {}, 0
-    for i, token in ipairs(call('ZRANGE', name.readers, 0, -1)) do
-        fields[i] = 'p' .. token
+-- Removes dead readers: at most this number of them, -1: all.
+local function readers_reap(name, most)
+    readers_remove(name, call('ZRANGEBYSCORE', name.readers, '-inf', now, 'LIMIT', 0, most))
+end
+
+-- The permits that are taken; the dead were removed before.
+local function permits_read(name)
+    local taken, tokens = {}, call('ZRANGE', name.readers, 0, -1)
+    for first = 1, #tokens, READERS_PAGE do
+        local fields = {}
+        for i = first, math.min(first + READERS_PAGE - 1, #tokens) do
+            table.insert(fields, 'p' .. tokens[i])
+        end
+        for _, number in ipairs(call('HMGET', name.meta, unpack(fields))) do
+            taken[number or ''] = true
+        end
     end
-    for _, number in ipairs(#fields > 0 and call('HMGET', name.meta, unpack(fields)) or {}) do
-        taken[number or ''] = true
-    end
-    while taken[tostring(permit)] do
+    return taken
+end
+
+-- The lowest permit that no holder has, and none is kept of. It is taken then: a script grants, and frees nothing after
+-- that.
+local function permit_take(name)
+    local permit = name.permit or 0
+    name.taken = name.taken or permits_read(name)
+    while name.taken[tostring(permit)] do
         permit = permit + 1
     end
+    name.permit = permit + 1
     return permit
 end
 
@@ -59,7 +82,7 @@ end
 local READERS_REAPED = 2
 local function become_reader(name, token, lease, label, limit)
     local fence, fresh = fence_next(name.meta)
-    local permit = limit and permit_free(name)
+    local permit = limit and permit_take(name)
     local first = call('EXISTS', name.readers) == 0
     if first then -- the entries of dead readers go, too
         call('HSET', name.meta, 'f', fence) -- may be refused for memory; after a deletion no write is
@@ -133,8 +156,12 @@ end
 -- Grants a name without an exclusive holder to the first waiter, to the first readers together, or to as many
 -- waiters as there are permits. No other
 -- client may take it while there is a live waiter.
+--
+-- The server serves nobody else while a script runs. So the rest of many readers, or permits, is for another script:
+-- the first waiter of the rest is told to ask, and its REFRESH passes on to those behind it.
+local GRANTS_MOST = 200
 local function pass_on(name)
-    while true do
+    for _ = 1, GRANTS_MOST do
         local token, mode, lease, channel, label = queue_head(name)
         if mode and mode ~= 'x' then
             if not has_room(name, mode) then
@@ -147,5 +174,9 @@ local function pass_on(name)
             end
             return
         end
+    end
+    local token, _, _, channel = queue_head(name)
+    if token then
+        message_send(name, channel, token .. ' ?')
     end
 end

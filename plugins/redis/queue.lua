@@ -26,6 +26,20 @@ local function waiter_drop(name, token)
     call('HDEL', name.waiters, token)
 end
 
+-- Removes the dead waiters at the head of the queue: those of the first page, to the first live one.
+local WAITERS_PAGE = 100
+local function queue_head_reap(name)
+    local tokens, dead = call('ZRANGE', name.queue, 0, WAITERS_PAGE - 1), {}
+    for i, entry in ipairs(call('HMGET', name.waiters, unpack(tokens))) do
+        if waiter_read(entry) then
+            break
+        end
+        dead[i] = tokens[i]
+    end
+    call('ZREM', name.queue, unpack(dead))
+    call('HDEL', name.waiters, unpack(dead))
+end
+
 -- Token, mode, lease, channel and label of the first live waiter; nil: there is none. Removes dead waiters
 -- before it.
 local function queue_head(name)
@@ -38,21 +52,24 @@ local function queue_head(name)
         if mode then
             return token, mode, lease, channel, label
         end
-        waiter_drop(name, token)
+        queue_head_reap(name)
     end
 end
 
--- Tells a waiter of its grant: "token fence lease", then the permit of a semaphore, then with the failover guard
--- "@" and the replication id of this promotion [FO-9]. Never an error: a waiter asks by itself, too.
--- publish_error: the failure, or ''.
-local function message_publish(name, channel, token, fence, lease)
+-- A message for a waiter. Never an error: a waiter asks by itself, too. publish_error: the failure, or ''.
+local function message_send(name, channel, text)
     if channel ~= '-' then
-        local result = redis.pcall('PUBLISH', channel, token .. ' ' .. fence .. ' ' .. lease ..
-                                      (ARGV.promotion or ''))
+        local result = redis.pcall('PUBLISH', channel, text)
         if type(result) == 'table' and result.err then
             name.publish_error = result.err
         end
     end
+end
+
+-- Tells a waiter of its grant: "token fence lease", then the permit of a semaphore, then with the failover guard
+-- "@" and the replication id of this promotion [FO-9].
+local function message_publish(name, channel, token, fence, lease)
+    message_send(name, channel, token .. ' ' .. fence .. ' ' .. lease .. (ARGV.promotion or ''))
 end
 
 -- Makes the first waiter the holder. Its lease is not longer than its queue entry was to last. The entry is

@@ -30,14 +30,10 @@ if mine then
     end
     freed, holder = 1, nil
 elseif token == '*' and readers_live(name) > 0 then
-    for _, reader in ipairs(call('ZRANGE', name.readers, 0, -1)) do
-        redis.pcall('HDEL', name.meta, 'r' .. reader, 'p' .. reader)
-    end
-    call('DEL', name.readers)
+    readers_remove(name, call('ZRANGE', name.readers, 0, -1))
     freed = 1
 elseif reads then
-    call('ZREM', name.readers, token)
-    redis.pcall('HDEL', name.meta, 'r' .. token, 'p' .. token)
+    readers_remove(name, { token })
     freed = tonumber(reads) > now and 1 or freed
 end
 if left then

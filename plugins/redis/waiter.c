@@ -48,7 +48,7 @@ static const char *promotion_read(const char *rest)
 }
 
 /* " <fence> <lease>", then " <permit>" of a semaphore, then with the failover guard
- * " @<promotion>". With the mutex. */
+ * " @<promotion>"; or " ?": ask. With the mutex. */
 static void on_message(struct resp_waiter *base, unsigned server, const char *text)
 {
     struct redis_waiter *waiter = (struct redis_waiter *)base;
@@ -58,7 +58,8 @@ static void on_message(struct resp_waiter *base, unsigned server, const char *te
     uint64_t permit = 0;
     const char *promotion = NULL;
 
-    (void)server;
+    if (strcmp(text, " ?") == 0)
+        base->recheck |= 1u << server;
     if (*text != ' ')
         return;
     fence = strtoull(text + 1, &end, 10);
