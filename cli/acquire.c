@@ -6,6 +6,7 @@
 #include "environment.h"
 #include "exitcode.h"
 #include "output.h"
+#include "process.h"
 #include "supervise.h"
 
 #include <errno.h>
@@ -25,18 +26,42 @@
 struct owner_search {
     const char *token;
     enum dlock_mode mode;
+    uint64_t fence;
     bool found;
+    bool is_permit;
+    bool is_parent; /* the holder will end this process if it loses the lock */
 };
 
 static bool owner_compare(void *arg, const struct dlock_holder *info)
 {
     struct owner_search *search = arg;
+    struct process process;
 
-    if (info->owner == NULL || strcmp(info->owner, search->token) != 0)
+    if (info->owner == NULL || info->kept != 0 || strcmp(info->owner, search->token) != 0)
         return 0;
+    process_read(&process, info->label, info->held_ms);
+    if (process.state == PROCESS_ENDED) /* its lease ends, too */
+        return 1;
     search->found = true;
     search->mode = info->mode;
+    search->fence = info->fence;
+    search->is_permit = info->limit > 0;
+    search->is_parent = process_is_parent(&process);
     return 1;
+}
+
+/* True: the run that was found holds for this one, too. */
+static bool join_add(struct acquire *acquire, const struct owner_search *search)
+{
+    struct acquire_joined *join = &acquire->joins[acquire->joined];
+
+    if (!acquire->join || !search->found || !search->is_parent || search->is_permit ||
+        (search->mode == DLOCK_SHARED && !acquire->shared))
+        return false;
+    (void)snprintf(join->token, sizeof join->token, "%s", search->token);
+    join->fence = search->fence;
+    acquire->joined++;
+    return true;
 }
 
 /*
@@ -54,10 +79,12 @@ static enum dlock_status ancestors_check(struct acquire *acquire, const struct c
         enum dlock_status status = dlock_client_inspect(acquire->client, name->bytes, name->len,
                                                         owner_compare, &search, &acquire->err);
 
-        if (status == DLOCK_UNSUPPORTED) /* the store cannot be inspected */
+        if (status == DLOCK_UNSUPPORTED && !acquire->join) /* the store cannot be inspected */
             continue;
         if (status != DLOCK_OK)
             return status;
+        if (join_add(acquire, &search))
+            return DLOCK_OK;
         if (search.found && !(acquire->shared && search.mode == DLOCK_SHARED))
             free_count--;
         acquire->nested = free_count == 0;
@@ -67,6 +94,26 @@ static enum dlock_status ancestors_check(struct acquire *acquire, const struct c
         }
     }
     return DLOCK_OK;
+}
+
+/* ancestors_check of all names. */
+static enum dlock_status ancestors_check_all(struct acquire *acquire)
+{
+    const struct cli_name *names = acquire->name;
+    size_t count = acquire->name_count > 1 ? acquire->name_count : 1;
+    enum dlock_status status = DLOCK_OK;
+
+    for (size_t i = 0; status == DLOCK_OK && i < count; i++) {
+        size_t before = acquire->joined;
+
+        status = ancestors_check(acquire, &names[i]);
+        if (status == DLOCK_OK && acquire->joined > 0 && acquire->joined <= i) {
+            acquire->name = &names[before > 0 ? 0 : i]; /* held; and another one is not */
+            acquire->nested = true;
+            return DLOCK_INVALID;
+        }
+    }
+    return status;
 }
 
 /* dlock_error_node answers in the thread of the call alone, and until its next call. */
@@ -110,7 +157,6 @@ static void conflict_describe(struct acquire *acquire)
 
 static enum dlock_status acquire_steps(struct acquire *acquire)
 {
-    const struct cli_name *name = acquire->name;
     enum dlock_status status =
         cli_client_open(acquire->cli, CLI_TO_LOCK, &acquire->client, &acquire->err);
 
@@ -123,9 +169,9 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
         return DLOCK_CONFIG;
     }
     status = held_make(acquire);
-    for (size_t i = 0; status == DLOCK_OK && (i == 0 || i < acquire->name_count); i++)
-        status = ancestors_check(acquire, &name[i]);
-    if (status != DLOCK_OK)
+    if (status == DLOCK_OK)
+        status = ancestors_check_all(acquire);
+    if (status != DLOCK_OK || acquire->joined > 0)
         return status;
     /* Stored before `canceled` is read: this thread or the canceling one sees the other's store. */
     atomic_store(&acquire->waiting, true);
@@ -254,6 +300,7 @@ void acquire_reset(struct acquire *acquire, const struct cli_name *names)
     acquire->name = names;
     acquire->node_count = 0;
     acquire->nested = false;
+    acquire->joined = 0;
     acquire->holder[0] = '\0';
     acquire->asked = false;
     atomic_store(&acquire->asker_done, false);

@@ -22,13 +22,20 @@ struct acquire {
     struct dlock_options options;
     int64_t timeout_ms;         /* as of dlock_acquire */
     bool shared, timed, nowait; /* --wait, --nowait were given */
+    bool join;                  /* names that enclosing runs hold are not acquired */
 
     /* the result */
     enum dlock_status status;
     struct dlock_error err;
     struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX]; /* of err */
     uint32_t node_count;
-    bool nested;              /* INVALID because an enclosing run holds the name */
+    bool nested;   /* INVALID because an enclosing run holds the name */
+    size_t joined; /* so many names are held by enclosing runs. OK and not 0: all are,
+                    * and nothing was acquired */
+    struct acquire_joined {
+        char token[DLOCK_TOKEN_CHARS];
+        uint64_t fence;
+    } joins[DLOCK_SET_MAX];   /* in the order of the names */
     char holder[HOLDER_SIZE]; /* BUSY, TIMEOUT: the holder of the name; "": not known */
     struct dlock_client *client;
     struct held held;

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define KILL_AFTER_MS INT64_C(5000)
 #define RUN_NAME      'n' /* also the short option */
@@ -34,6 +35,7 @@ enum run_option {
     RUN_STATUS_FD,
     RUN_OUTCOME,
     RUN_AGAIN,
+    RUN_JOIN,
     RUN_KEEP,
     RUN_ONCE_PER,
     RUN_KEEP_ALWAYS,
@@ -50,6 +52,7 @@ static const struct option run_options[] = {
     {"status-fd", required_argument, NULL, RUN_STATUS_FD},
     {"outcome", required_argument, NULL, RUN_OUTCOME},
     {"again", no_argument, NULL, RUN_AGAIN},
+    {"join", no_argument, NULL, RUN_JOIN},
     {"keep", required_argument, NULL, RUN_KEEP},
     {"once-per", required_argument, NULL, RUN_ONCE_PER},
     {"keep-always", no_argument, NULL, RUN_KEEP_ALWAYS},
@@ -130,6 +133,9 @@ static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
     case RUN_AGAIN:
         run->again = true;
         return true;
+    case RUN_JOIN:
+        run->acquire.join = true;
+        return true;
     case RUN_SKIP:
         run->refusal.skip_quietly = true;
         return true;
@@ -155,6 +161,13 @@ static int run_options_check(struct run *run)
     if (run->cli->json && run->status_fd < 0 && run->outcome_path == NULL)
         return cli_args_usage(run->cli, "--json is for --status-fd and --outcome: the output of "
                                         "run is the command's");
+    if (run->acquire.join &&
+        (run->again || run->status_fd >= 0 || run->outcome_path != NULL ||
+         run->metrics_path != NULL || run->acquire.options.keep_ms > 0 ||
+         run->acquire.options.limit > 0 || run->acquire.options.max_hold_ms > 0))
+        return cli_args_usage(run->cli,
+                              "--join excludes --again, --keep, --once-per, --limit, --max-hold, "
+                              "--status-fd, --outcome and --metrics");
     if (run->refusal.skip_quietly && !run->acquire.timed)
         run->acquire.timeout_ms = DLOCK_TRY;
     if (run->refusal.skip_quietly && run->refusal.conflict_code < 0)
@@ -242,37 +255,60 @@ static void refusal_write(struct run *run)
                       json_pack("{s:s}", "status", dlock_status_name((int)status)));
 }
 
+/* The locks as enclosing runs hold them, or as this one does. */
+static void locks_read(struct run *run, struct acquire_joined locks[DLOCK_SET_MAX])
+{
+    for (size_t i = 0; i < run->name_count; i++) {
+        const struct dlock *lock = held_member(&run->acquire.held, i);
+
+        locks[i] = run->acquire.joins[i];
+        if (run->acquire.joined > 0)
+            continue;
+        (void)dlock_token(lock, locks[i].token, sizeof locks[i].token);
+        locks[i].fence = dlock_fence(lock);
+    }
+}
+
 /* NULL: no memory. Caller frees with environment_free. */
 static char **command_environment(struct run *run)
 {
-    char tokens[DLOCK_SET_MAX][DLOCK_TOKEN_CHARS] = {""};
+    struct acquire_joined held[DLOCK_SET_MAX] = {{.fence = 0}};
     struct environment_lock locks[DLOCK_SET_MAX];
     char permit[16];
     char *uri = NULL;
     bool known = cli_client_uri_for_child(run->cli, run->acquire.client, &uri);
     char **env = NULL;
 
-    for (size_t i = 0; i < run->name_count; i++) {
-        const struct dlock *lock = held_member(&run->acquire.held, i);
-
-        (void)dlock_token(lock, tokens[i], sizeof tokens[i]);
+    locks_read(run, held);
+    for (size_t i = 0; i < run->name_count; i++)
         locks[i] = (struct environment_lock){
             .name = run->names[i].bytes,
             .name_len = run->names[i].len,
-            .token = tokens[i],
-            .fence = dlock_fence(lock),
+            .token = held[i].token,
+            .fence = held[i].fence,
             .uri = uri,
         };
-    }
     (void)snprintf(permit, sizeof permit, "%" PRIu32,
                    dlock_permit(held_member(&run->acquire.held, 0)));
     locks[0].permit = run->acquire.options.limit > 0 ? permit : NULL;
-    acquired_report(run->cli, &run->outcome, dlock_client_server(run->acquire.client), locks,
-                    run->name_count);
+    if (run->acquire.joined == 0)
+        acquired_report(run->cli, &run->outcome, dlock_client_server(run->acquire.client), locks,
+                        run->name_count);
     if (known)
         env = environment_new(locks, run->name_count);
     free(uri);
     return env;
+}
+
+/* Returns the exit code. */
+static int command_fail(const struct run *run, int error, bool in_exec)
+{
+    cli_output_fail(run->cli, "%s: %s%s",
+                    cli_output_printable(run->command[0], strlen(run->command[0])), strerror(error),
+                    in_exec && error == ENOENT ? child_shell_hint(run->command) : "");
+    if (!in_exec)
+        return CLI_EXIT_INTERNAL;
+    return error == ENOENT || error == ENOTDIR ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE;
 }
 
 /* 0, or the exit code. */
@@ -299,14 +335,25 @@ static int command_start(struct run *run)
         error = child_start(&run->child, &plan, &in_exec);
     environment_free(env);
     run->keep.started = error == 0;
-    if (error == 0)
-        return 0;
-    cli_output_fail(run->cli, "%s: %s%s",
-                    cli_output_printable(run->command[0], strlen(run->command[0])), strerror(error),
-                    in_exec && error == ENOENT ? child_shell_hint(run->command) : "");
-    if (!in_exec)
-        return CLI_EXIT_INTERNAL;
-    return error == ENOENT || error == ENOTDIR ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE;
+    return error == 0 ? 0 : command_fail(run, error, in_exec);
+}
+
+/* Enclosing runs hold the names: this process becomes the command. Returns the exit code of a
+ * failure. */
+static int command_exec(struct run *run)
+{
+    char **env = command_environment(run);
+    int error = ENOMEM;
+
+    cli_output_say(run->cli, "%s: held by an enclosing run", run->printable);
+    acquire_fini(&run->acquire);
+    if (env != NULL) {
+        signals_restore(&run->signals);
+        (void)execvpe(run->command[0], run->command, env);
+        error = errno;
+    }
+    environment_free(env);
+    return command_fail(run, error, env != NULL);
 }
 
 static void command_report(struct run *run)
@@ -421,6 +468,8 @@ static int run_once(struct run *run)
         exit_code = CLI_EXIT_SIGNAL + caught;
     else if (run->acquire.status != DLOCK_OK)
         exit_code = refusal_report(&run->acquire, &run->refusal);
+    else if (run->acquire.joined > 0)
+        exit_code = command_exec(run);
     else
         exit_code = run_locked(run);
     metrics_thread_stop(&metrics, ended_write, &exit_code);

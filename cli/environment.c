@@ -32,6 +32,17 @@ static void name_hex(char out[HEX_MAX], const void *name, size_t len)
     dl_hex_encode(out, name, len < DLOCK_NAME_MAX ? len : DLOCK_NAME_MAX);
 }
 
+/* It is one of an enclosing run. */
+static bool is_listed(const struct environment_lock *lock)
+{
+    char token[DLOCK_TOKEN_CHARS];
+
+    for (unsigned i = 0; environment_holder(lock->name, lock->name_len, i, token); i++)
+        if (strcmp(token, lock->token) == 0)
+            return true;
+    return false;
+}
+
 /* The name and the token of each lock, then those of enclosing runs. */
 static char *held_entry(const struct environment_lock *locks, size_t count)
 {
@@ -39,17 +50,21 @@ static char *held_entry(const struct environment_lock *locks, size_t count)
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
+    const char *gap = "";
     char hex[HEX_MAX];
 
     if (out == NULL)
         return NULL;
     (void)fputs("DLOCK_HELD=", out);
     for (size_t i = 0; i < count; i++) {
+        if (is_listed(&locks[i]))
+            continue;
         name_hex(hex, locks[i].name, locks[i].name_len);
-        (void)fprintf(out, "%s%s:%s", i > 0 ? " " : "", hex, locks[i].token);
+        (void)fprintf(out, "%s%s:%s", gap, hex, locks[i].token);
+        gap = " ";
     }
     if (outer != NULL)
-        (void)fprintf(out, " %s", outer);
+        (void)fprintf(out, "%s%s", gap, outer);
     if (fclose(out) == 0)
         return text;
     free(text);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * environment.h - the variables that describe the lock, for the command and for a nested dlock.
+ * environment.h - the variables that describe the lock, for the command and for a nested dlock. A
+ * process that outlives the run keeps them: that they are there does not mean that the lock is
+ * held.
  *
  *   DLOCK_NAME   the name; absent if it has a NUL byte
  *   DLOCK_FENCE  the fencing token; absent if the store gives none

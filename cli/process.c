@@ -88,9 +88,21 @@ size_t process_parents(const struct process *process, long parents[PROCESS_PAREN
     size_t count = 0;
 
     while (process_is_here(process) && count < PROCESS_PARENTS_MOST &&
-           proc_stat_read(stat.parent, &stat) && stat.parent > 1)
+           proc_stat_read(stat.parent, &stat) && stat.parent > 0)
         parents[count++] = stat.parent;
     return count;
+}
+
+bool process_is_parent(const struct process *process)
+{
+    struct process self = {.pid = (long)getpid(), .state = PROCESS_RUNS};
+    long parents[PROCESS_PARENTS_MOST];
+    size_t count = process_parents(&self, parents);
+
+    for (size_t i = 0; process_is_here(process) && i < count; i++)
+        if (parents[i] == process->pid)
+            return true;
+    return false;
 }
 
 const char *process_state_word(enum process_state state)

@@ -40,6 +40,9 @@ bool process_is_same(const struct process *a, const struct process *b);
  * many: none if it does not run on this host. */
 size_t process_parents(const struct process *process, long parents[PROCESS_PARENTS_MOST]);
 
+/* True: it runs on this host, and has started this process, or a process that did, and so on. */
+bool process_is_parent(const struct process *process);
+
 /* True: it runs on this host, or is stopped there. */
 bool process_is_here(const struct process *process);
 

@@ -44,9 +44,10 @@ int refusal_report(struct acquire *acquire, const struct refusal *rules)
     if (rules == NULL)
         rules = &usual;
     if (acquire->nested) {
-        cli_output_fail(acquire->cli, "%s: %s: the wait would never end", name,
+        cli_output_fail(acquire->cli, "%s: %s: %s", name,
                         acquire->options.limit > 1 ? "enclosing dlock runs hold all permits"
-                                                   : "an enclosing dlock run holds this lock");
+                                                   : "an enclosing dlock run holds this lock",
+                        acquire->join ? "it cannot be joined" : "the wait would never end");
         return CLI_EXIT_USAGE;
     }
     if (conflict && rules->skip_quietly)

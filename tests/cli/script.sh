@@ -7,7 +7,7 @@
 # Tests: cli/grant.c
 # Tests: cli/loss.c
 # SPDX-License-Identifier: MIT
-# A lock in a script: acquire, renew and release by token, hold, and a script that runs itself under a lock.
+# A lock in a script: acquire, renew and release by token, hold.
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
 # shellcheck disable=SC2016 # $ belongs to the inner shells
 # shellcheck source=tests/cli/kit.sh
@@ -184,32 +184,6 @@ hold_refused() {
     one_line '^dlock: x: held by '
 }
 
-# The idiom of the man page: at most one at a time, whatever it is called with.
-a_script_runs_itself() {
-    cat >job <<'JOB'
-#!/bin/sh
-[ -n "$DLOCK_NAME" ] || exec dlock run job -- "$0" "$@"
-mkdir alone || exit 9
-echo "$DLOCK_NAME:$1:$2" >>ran
-sleep 0.3
-rmdir alone
-exit "$3"
-JOB
-    chmod +x job
-    export PATH=$DLOCK_BIN:$PATH
-    ./job a 'b c' 0 &
-    exits 5 ./job d 'e f' 5
-    wait "$!"
-    equal "job:a:b c job:d:e f " "$(sort ran | tr '\n' ' ')" "what ran"
-}
-
-the_man_page_has_the_idiom() {
-    local page
-    page=$(realpath "$kit_dir/../../cli/dlock.1")
-    grep -qF '[ \-n "$DLOCK_NAME" ] || exec dlock run NAME \-\- "$0" "$@"' "$page"
-}
-
-kit_dir=$(realpath "$(dirname "$0")")
 shows "acquire prints token and fence, and leaves the lock until it is released (C6, C7)" acquire_leaves_the_lock
 shows "acquire renews nothing; renew and release of a lock that is lost exit 70" acquire_is_not_renewed
 shows "renew: the lock has more time, and never less" renew_gives_more_time
@@ -223,6 +197,4 @@ shows "hold ends with 70 when the lock is lost (C5)" hold_that_is_lost
 shows "hold releases when a signal ends it" hold_that_gets_a_signal
 shows "hold --json: one object" hold_in_json
 shows "hold: a refusal names the holder" hold_refused
-shows "a script that runs itself under a lock" a_script_runs_itself
-shows "the man page has that idiom" the_man_page_has_the_idiom
 tap_end
