@@ -8,7 +8,8 @@
 --   info     hash: r<token> "round since label" of a reader
 --   readers  sorted set: tokens of readers, by the end of their leases
 --   queue    sorted set: tokens of waiters, by their tickets, which are the same on all nodes
---   entries  hash: <token> "ends mode channel" of a waiter; - "token ends mode" of the reservation
+--   entries  hash: <token> "ends mode channel" of a waiter; - "token ends mode" of the reservation; x a ticket
+--            before which no writer is queued
 --
 -- A script gets the key of the lock, and makes the other keys by adding :m :r :q :w :f, as a key that is given
 -- costs the node more. The node does not belong to a cluster.
@@ -193,6 +194,31 @@ local function queue_head(name)
     end
 end
 
+-- Whether a live writer is queued before this ticket (false: anywhere). Where the next reader has to begin to look is
+-- kept: else each one would look at all readers before it.
+local WAITERS_PAGE = 100
+local function writer_before(name, ticket)
+    local first = redis.call('HGET', name.entries, 'x') or '-inf'
+    local offset, seen, found, page = 0, nil, false, nil
+    repeat
+        page = redis.call('ZRANGEBYSCORE', name.queue, first, ticket and '(' .. ticket or '+inf', 'WITHSCORES',
+                          'LIMIT', offset, WAITERS_PAGE)
+        for i = 1, #page, 2 do
+            local mode = entry_of(name, page[i])
+            seen = mode and page[i + 1] or seen
+            if mode == 'x' then
+                found = true
+                break
+            end
+        end
+        offset = offset + WAITERS_PAGE
+    until found or #page < 2 * WAITERS_PAGE
+    if seen and seen ~= first then
+        redis.pcall('HSET', name.entries, 'x', seen) -- it saves time: no memory is no failure
+    end
+    return found
+end
+
 -- The reservation: token, mode and time left (0 and less: it has run out), or nil. A reservation ends with the
 -- queue entry.
 local function reservation_of(name)
@@ -212,6 +238,12 @@ local function reservation_set(name, reserved)
         redis.call('HDEL', name.entries, '-')
     end
     name.reservation = reserved
+end
+
+-- The readers behind the first one were told of a reservation that has not run out.
+local function readers_told(name)
+    local ends, mode = string.match(name.reservation or '', '^%S+ (%d+) (%S+)$')
+    return mode == 's' and tonumber(ends) > now
 end
 
 local function message_add(name, token)
@@ -247,10 +279,11 @@ local function pass_on(name, asks)
         end
         return
     end
+    local told = readers_told(name)
     reservation_set(name, token .. ' ' .. text(now + RESERVED) .. ' ' .. mode)
     mark(name, RESERVED)
     message_add(name, token)
-    if mode == 's' then
+    if mode == 's' and not told then
         for _, other in ipairs(redis.call('ZRANGE', name.queue, 1, -1)) do
             if entry_of(name, other) == 'x' then
                 return
@@ -278,15 +311,8 @@ local function blocked(name, token, mode, queued)
     if head and left > 0 and head ~= token and not (mode == 's' and head_mode == 's') then
         return left, ''
     end
-    if mode == 's' then
-        for _, other in ipairs(redis.call('ZRANGE', name.queue, 0, -1)) do
-            if other == token then
-                return nil
-            end
-            if entry_of(name, other) == 'x' then
-                return -1, ''
-            end
-        end
+    if mode == 's' and writer_before(name, redis.call('ZSCORE', name.queue, token)) then
+        return -1, ''
     end
     return nil
 end

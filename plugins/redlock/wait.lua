@@ -9,6 +9,10 @@ local name = name_at(KEYS[1])
 redis.call('ZREMRANGEBYSCORE', name.queue, '-inf', '-1') -- a first write that needs no memory
 redis.call('ZADD', name.queue, 'NX', ticket, token)
 redis.call('HSET', name.entries, token, text(now + lasts) .. ' ' .. mode .. ' ' .. channel)
+local first = mode == 'x' and redis.call('HGET', name.entries, 'x')
+if first and tonumber(first) > tonumber(ticket) then
+    redis.call('HSET', name.entries, 'x', ticket)
+end
 local keep = math.max(redis.call('PTTL', name.queue), lasts + 1000)
 redis.call('PEXPIRE', name.queue, keep)
 redis.call('PEXPIRE', name.entries, keep)
