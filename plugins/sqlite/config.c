@@ -101,6 +101,18 @@ static bool is_permitted(const char *path, int mode)
     return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0;
 }
 
+bool sqlite_config_may(const struct sqlite_config *config, int mode)
+{
+    return is_permitted(config->real, mode);
+}
+
+enum dlock_status sqlite_config_read_only(const struct sqlite_config *config,
+                                          struct dlock_error *err)
+{
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, EROFS,
+                      "%.200s may only be read: it or its file system is read-only", config->path);
+}
+
 int sqlite_config_directory_errno(const struct sqlite_config *config)
 {
     return is_permitted(config->directory, W_OK | X_OK) ? 0 : errno;
@@ -122,7 +134,7 @@ static enum sqlite_access access_of_file(const struct sqlite_config *config)
     bool wal = sqlite_config_has_sibling(config, "-wal"),
          shm = sqlite_config_has_sibling(config, "-shm");
 
-    if (is_permitted(config->real, W_OK) &&
+    if (sqlite_config_may(config, W_OK) &&
         ((wal && shm) || sqlite_config_directory_errno(config) == 0))
         return SQ_ACCESS_WRITE;
     return wal || shm ? SQ_ACCESS_READ : SQ_ACCESS_SNAPSHOT;

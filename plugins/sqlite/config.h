@@ -34,6 +34,13 @@ void sqlite_config_fini(struct sqlite_config *config);
 enum dlock_status sqlite_config_no_store(const struct sqlite_config *config,
                                          struct dlock_error *err);
 
+/* CONFIG: fills err for a store that has to be written, and may be read only. */
+enum dlock_status sqlite_config_read_only(const struct sqlite_config *config,
+                                          struct dlock_error *err);
+
+/* The permissions of the file allow this process R_OK or W_OK. */
+bool sqlite_config_may(const struct sqlite_config *config, int mode);
+
 /* 0, or the errno for which this process cannot make files in the directory. */
 int sqlite_config_directory_errno(const struct sqlite_config *config);
 

@@ -96,8 +96,7 @@ enum dlock_status sqlite_db_check_writable(sqlite3 *handle, const struct sqlite_
 {
     if (config->access != SQ_ACCESS_WRITE || sqlite3_db_readonly(handle, "main") == 0)
         return DLOCK_OK;
-    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, SQLITE_READONLY,
-                      "%.200s may only be read: it or its file system is read-only", config->path);
+    return sqlite_config_read_only(config, err);
 }
 
 enum dlock_status sqlite_db_fail(struct sqlite_db *db, int rc, struct dlock_error *err)

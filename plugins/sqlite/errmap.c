@@ -4,7 +4,6 @@
 #include "os_error.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -78,8 +77,7 @@ enum dlock_status sqlite_errmap_fail(struct dlock_error *err, sqlite3 *handle,
         return dlock_fail(err, SQ_ORIGIN, status, rc, "%.200s is not a SQLite database",
                           config->path);
     if ((primary == SQLITE_READONLY || primary == SQLITE_CANTOPEN) &&
-        faccessat(AT_FDCWD, config->real, W_OK, AT_EACCESS) == 0 &&
-        sqlite_config_directory_errno(config) != 0) {
+        sqlite_config_may(config, W_OK) && sqlite_config_directory_errno(config) != 0) {
         number = sqlite_config_directory_errno(config);
         return dlock_fail(err, SQ_ORIGIN, sqlite_os_error_status(number), rc,
                           "cannot make -wal and -shm in directory %.180s: %s", config->directory,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* sqlite:///path - the embedded store: all processes of this host that open the same file. The
  * slots are here, in the order of plugin.h; session.h has the map, README.md is for users. */
-#include "directory.h"
 #include "errmap.h"
 #include "fork_guard.h"
 #include "lease_batch.h"
 #include "lib/batch_deadline.h"
+#include "lock_file.h"
 #include "os_error.h"
 #include "session.h"
 #include "setup.h"
@@ -75,15 +75,15 @@ static enum dlock_status store_open(struct sqlite_session *session, struct dlock
 {
     struct sqlite_db *db = &session->db;
     enum dlock_status status = DLOCK_INTERNAL;
-    int directory_fd = -1;
+    int lock_fd = -1;
 
     if (session->config.access != SQ_ACCESS_WRITE)
         return store_open_to_read(session, err);
-    status = sqlite_setup_file(&session->config, &session->clock, db->until_ns, &directory_fd, err);
+    status = sqlite_setup_file(&session->config, &session->clock, db->until_ns, &lock_fd, err);
     if (status == DLOCK_OK)
         status = sqlite_db_open(db, &session->config, err);
-    if (directory_fd >= 0)
-        sqlite_directory_unlock(directory_fd);
+    if (lock_fd >= 0)
+        sqlite_lock_file_give(&session->config, lock_fd);
     if (status == DLOCK_OK)
         sqlite_wake_map_open(&db->wake_file, &session->config, &session->clock, db->until_ns);
     return status;

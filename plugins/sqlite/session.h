@@ -13,7 +13,7 @@
  *   layout      making and upgrading a store   db           connection and transactions
  *   statements  all SQL                        wake_file    order of writers, waking of waiters
  *   wake_map    finding and mapping that file  ticket_lock  the order itself
- *   directory   a lock on the directory        config       from the URI to a file
+ *   lock_file   for who makes files there      config       from the URI to a file
  *   filesystem  the kind of file system        links        symbolic links in the path
  *   clock       the time of leases             errmap       errors of SQLite as statuses
  *   os_error    values of errno as statuses    fork_guard   forked children

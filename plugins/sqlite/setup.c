@@ -2,10 +2,11 @@
 #include "setup.h"
 
 #include "db.h"
-#include "directory.h"
 #include "errmap.h"
 #include "layout.h"
+#include "lock_file.h"
 #include "os_error.h"
+#include "trust.h"
 #include "wake_map.h"
 
 #include <errno.h>
@@ -65,9 +66,18 @@ static bool file_is_ready(const struct sqlite_config *config, const struct sibli
     return !file_is_empty(config) && exists(siblings->wal) && exists(siblings->shm);
 }
 
+static void directory_sync(const struct sqlite_config *config)
+{
+    int fd = open(config->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    (void)fsync(fd);
+    (void)close(fd);
+}
+
 static enum dlock_status file_make(const struct sqlite_config *config,
-                                   const struct siblings *siblings, int directory_fd,
-                                   struct dlock_error *err)
+                                   const struct siblings *siblings, struct dlock_error *err)
 {
     int fd = -1;
 
@@ -81,14 +91,25 @@ static enum dlock_status file_make(const struct sqlite_config *config,
                           "%.200s is a symbolic link to nowhere", config->path);
     if (fd >= 0) {
         (void)close(fd);
-        (void)fsync(directory_fd);
+        directory_sync(config);
     }
     return DLOCK_OK;
 }
 
+/* SQLite did not even get the lock of readers: the last user to close the store keeps it from
+ * others while it removes -wal and -shm. */
+static bool is_being_closed(sqlite3 *handle)
+{
+    int held = 0;
+
+    return sqlite3_file_control(handle, "main", SQLITE_FCNTL_LOCKSTATE, &held) == SQLITE_OK &&
+           held == SQLITE_LOCK_NONE;
+}
+
 /* OK: nobody else had the file open, and it is a store now if it was empty. BUSY: somebody has it
- * open. After the first read in exclusive mode the file stays locked until the connection is
- * closed; user_version is the shortest read: the schema takes as long as the rest of opening. */
+ * open. TIMEOUT: somebody is closing it. After the first read in exclusive mode the file stays
+ * locked until the connection is closed; user_version is the shortest read: the schema takes as
+ * long as the rest of opening. */
 static enum dlock_status visit(sqlite3 *handle, const struct sqlite_config *config,
                                struct dlock_error *err)
 {
@@ -107,7 +128,7 @@ static enum dlock_status visit(sqlite3 *handle, const struct sqlite_config *conf
     if (rc == SQLITE_OK && status == DLOCK_OK && empty)
         rc = sqlite_layout_make(handle);
     if ((rc & 0xff) == SQLITE_BUSY)
-        return DLOCK_BUSY;
+        return is_being_closed(handle) ? DLOCK_TIMEOUT : DLOCK_BUSY;
     if (rc == SQLITE_OK && status == DLOCK_OK)
         return sqlite_db_trust(handle, config, false, err);
     if (rc == SQLITE_OK)
@@ -127,49 +148,75 @@ static enum dlock_status visit_alone(const struct sqlite_config *config, struct 
     return status;
 }
 
-static enum dlock_status setup_locked(const struct sqlite_config *config,
-                                      const struct siblings *siblings, int directory_fd,
-                                      int64_t until_ns, struct dlock_error *err)
+static enum dlock_status still_in_use(const struct sqlite_config *config, enum dlock_status status,
+                                      struct dlock_error *err)
+{
+    if (status == DLOCK_TIMEOUT)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_UNAVAILABLE, SQLITE_BUSY,
+                          "%.150s: a process that closes it kept it locked until the deadline",
+                          config->path);
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, SQLITE_BUSY,
+                      "%.100s is in use, but its -wal or -shm was removed; stop the programs that "
+                      "use it",
+                      config->path);
+}
+
+static enum dlock_status setup_alone(const struct sqlite_config *config,
+                                     const struct siblings *siblings, int64_t until_ns,
+                                     struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_OK;
 
     if (file_is_empty(config) && !config->create)
         return sqlite_config_no_store(config, err);
     if (file_is_empty(config))
-        status = file_make(config, siblings, directory_fd, err);
+        status = file_make(config, siblings, err);
     if (status != DLOCK_OK)
         return status;
     for (int round = 0; !file_is_ready(config, siblings); round++) {
         status = visit_alone(config, err);
-        if (status != DLOCK_BUSY)
+        if (status != DLOCK_BUSY && status != DLOCK_TIMEOUT)
             return status;
         if (!sqlite_clock_nap(round, until_ns))
-            return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, SQLITE_BUSY,
-                              "%.100s is in use, but its -wal or -shm was removed; stop the "
-                              "programs that use it",
-                              config->path);
+            return still_in_use(config, status, err);
     }
     return DLOCK_OK;
 }
 
+static enum dlock_status lock_failed(const struct sqlite_config *config, int number,
+                                     struct dlock_error *err)
+{
+    if (exists(config->real) && !sqlite_config_may(config, R_OK))
+        return sqlite_os_error_fail(err, config->path, "open", EACCES);
+    if (exists(config->real) && !sqlite_config_may(config, W_OK))
+        return sqlite_config_read_only(config, err);
+    if (sqlite_config_directory_errno(config) != 0)
+        return sqlite_os_error_fail(err, config->directory, "make files in directory", number);
+    return dlock_fail(err, SQ_ORIGIN, sqlite_os_error_status(number), number,
+                      "cannot lock %.150s" SQ_LOCK_SUFFIX ": %s", config->real,
+                      sqlite_os_error_text(number));
+}
+
 enum dlock_status sqlite_setup_file(const struct sqlite_config *config,
                                     const struct sqlite_clock *clock, int64_t until_ns,
-                                    int *directory_fd, struct dlock_error *err)
+                                    int *lock_fd, struct dlock_error *err)
 {
     struct siblings siblings = {0};
     enum dlock_status status = siblings_init(&siblings, config, err);
     bool log_of_another = false;
 
-    *directory_fd = -1;
+    *lock_fd = -1;
+    if (status == DLOCK_OK && exists(config->real))
+        status = sqlite_trust_check(config, err);
     (void)sqlite_wake_map_is_of_another(config, clock, &log_of_another);
     if (status == DLOCK_OK && (log_of_another || !file_is_ready(config, &siblings))) {
-        *directory_fd = sqlite_directory_lock(config->directory, until_ns);
-        if (*directory_fd < 0)
-            status = sqlite_os_error_fail(err, config->directory, "lock directory", errno);
+        *lock_fd = sqlite_lock_file_take(config, until_ns);
+        if (*lock_fd < 0)
+            status = lock_failed(config, errno, err);
         else if (sqlite_wake_map_is_of_another(config, clock, &log_of_another))
             siblings_remove(&siblings, log_of_another);
         if (status == DLOCK_OK)
-            status = setup_locked(config, &siblings, *directory_fd, until_ns, err);
+            status = setup_alone(config, &siblings, until_ns, err);
     }
     siblings_fini(&siblings);
     return status;

@@ -6,7 +6,8 @@
  * when nobody uses the file. They are also missing when somebody removed them, or moved another
  * file to its name, under running programs, which go on with the old ones: there would be two sets
  * of locks. So if they are missing, the file is opened once in exclusive mode, in which SQLite
- * needs no -shm and gets the file only if nobody uses it. Processes do this one at a time.
+ * needs no -shm and gets the file only if nobody uses it. Processes do this one at a time
+ * (lock_file.h).
  *
  * When another database was moved to the name, -wal and -shm may belong to the one before, and may
  * still be in use; the wake file tells.
@@ -18,10 +19,11 @@
 #include "config.h"
 
 /* Makes sure that the file can be opened: it is there, and its -wal and -shm are either there or
- * certainly not in use under other names. *directory_fd: for sqlite_directory_unlock, once the
+ * certainly not in use under other names. CONFIG: they are. UNAVAILABLE: another process opens or
+ * closes the store as its only user, until until_ns. *lock_fd: for sqlite_lock_file_give, once the
  * connection has read the file; -1: there was nothing to do. */
 enum dlock_status sqlite_setup_file(const struct sqlite_config *config,
                                     const struct sqlite_clock *clock, int64_t until_ns,
-                                    int *directory_fd, struct dlock_error *err);
+                                    int *lock_fd, struct dlock_error *err);
 
 #endif

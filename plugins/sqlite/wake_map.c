@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "wake_map.h"
 
-#include "directory.h"
+#include "lock_file.h"
 #include "trust.h"
 
 #include <errno.h>
@@ -180,22 +180,22 @@ static int map_find(struct sqlite_wake_file *file, const struct sqlite_config *c
                     const char *path, const struct sqlite_clock *clock, int64_t until_ns)
 {
     struct stat db;
-    int directory_fd = -1, rc = 0;
+    int lock_fd = -1, rc = 0;
 
     if (stat(config->real, &db) != 0)
         return sqlite_wake_map_cannot(file, "find the database of", errno);
     rc = map_join(file, path, &db, config->directory, clock);
     if (rc != ESTALE && rc != ENOENT)
         return rc;
-    directory_fd = sqlite_directory_lock(config->directory, until_ns);
-    if (directory_fd < 0)
-        return sqlite_wake_map_cannot(file, "lock the directory of", errno);
+    lock_fd = sqlite_lock_file_take(config, until_ns);
+    if (lock_fd < 0)
+        return sqlite_wake_map_cannot(file, "lock " SQ_LOCK_SUFFIX " for", errno);
     rc = map_join(file, path, &db, config->directory, clock);
     if (rc == ESTALE) /* if there is no room for another file, none is better than this one */
         (void)unlink(path);
     if (rc == ESTALE || rc == ENOENT)
         rc = map_make(file, path, &db, config->directory, clock);
-    sqlite_directory_unlock(directory_fd);
+    sqlite_lock_file_give(config, lock_fd);
     return rc;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/sqlite/setup.c plugins/sqlite/links.c plugins/sqlite/config.c */
-/* Tests: plugins/sqlite/directory.c */
 /* What can be opened, what is refused and how, and what a new store looks like [OPN-1] [OPN-3]. */
 #include "peer_kit.h"
 #include "store_kit.h"
@@ -274,6 +273,8 @@ Test(open, AUTH_permissions)
     cr_assert_eq(as_nobody(path).status, DLOCK_CONFIG, "may only read it");
     dlt_store_close(&s);
     cr_assert_eq(as_nobody(path).status, DLOCK_CONFIG, "may only read it");
+    cr_assert_eq(chmod(path, 0600), 0);
+    cr_assert_eq(as_nobody(path).status, DLOCK_AUTH, "may not read it, and nobody has it open");
     cr_assert_eq(chmod(directory, 0700), 0);
     cr_assert_eq(as_nobody(path).status, DLOCK_AUTH, "may not enter the directory");
 }
