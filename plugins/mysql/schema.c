@@ -11,7 +11,8 @@
  *                       until when readers may hold it (readers_us, the greatest of theirs).
  *                       While next_us is in the near future, next_token alone may take the name
  *            {readers}  a row a reader
- *   insert   {names}    a row a name that is held
+ *   insert   {names}    a row a name that is held; a readers_us of 0 or below is the fence of the
+ *                       owner before, with a minus: there is no holder until {fences} has a greater
  *            {readers}  as above
  *            {fences}   a row a name for ever, with next_token and next_us
  *            {permits}  a row a permit that is held or kept; also of strategy row (permit.h)

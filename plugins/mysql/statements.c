@@ -173,8 +173,9 @@ _Static_assert(MY_PERMIT_SCALE == 4096, "MY_PERMIT_ADD spells it out");
 
 #define ROW_HOLDERS HOLDERS("n.fence", "{names} n")
 #define ROW_READERS HOLDING_READERS("n.fence", "{readers} r JOIN {names} n ON n.name = r.name")
+/* Who has the row, but no number yet, is no holder: see NO_NUMBER_YET. */
 #define INSERT_HOLDERS \
-    HOLDERS("COALESCE(f.fence, 0)", "{names} n LEFT JOIN {fences} f ON f.name = n.name")
+    HOLDERS("f.fence", "{names} n JOIN {fences} f ON f.name = n.name AND f.fence > -n.readers_us")
 #define INSERT_READERS \
     HOLDING_READERS("COALESCE(f.fence, 0)", "{readers} r LEFT JOIN {fences} f ON f.name = r.name")
 
@@ -270,9 +271,13 @@ static const struct my_sql row[MY_STATEMENTS] = {
  * the next holder. */
 #define HELD "EXISTS (SELECT 1 FROM {names} WHERE name = @n AND token = @t AND " LIVE ")"
 
+/* For readers_us: no reader, and the number of the owner before, below 0. */
+#define NO_NUMBER_YET "-COALESCE((SELECT fence FROM {fences} WHERE name = @n), 0)"
+
 static const struct my_sql insert[MY_STATEMENTS] = {
     [MY_TAKE] = {"INSERT INTO {names} (name, token, since_us, until_us, readers_us, label)"
-                 " SELECT @n, @t, " MY_NOW ", " UNTIL ", 0, @l FROM DUAL WHERE NOT EXISTS"
+                 " SELECT @n, @t, " MY_NOW ", " UNTIL ", " NO_NUMBER_YET
+                 ", @l FROM DUAL WHERE NOT EXISTS"
                  " (SELECT 1 FROM {fences} WHERE name = @n AND NOT " MAY_TAKE ")",
                  ""},
     [MY_RESERVE] = {"@w" RESERVE("{fences}"), ""},
@@ -302,7 +307,7 @@ static const struct my_sql insert[MY_STATEMENTS] = {
                        ""},
     [MY_TAKE_ALL] = {"@wINSERT IGNORE INTO {names}"
                      " (name, token, since_us, until_us, readers_us, label)"
-                     " SELECT name, @t, " MY_NOW ", " UNTIL ", 0, @l FROM {fences}" BY_KEY
+                     " SELECT name, @t, " MY_NOW ", " UNTIL ", -fence, @l FROM {fences}" BY_KEY
                      " WHERE name IN (@b) AND " NOT_RESERVED,
                      ""},
     [MY_FENCE_ALL] = {"@wUPDATE {fences} f" BY_KEY " SET fence = " NEXT_FENCE

@@ -4,6 +4,7 @@
 #include "fault_fixture.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <mysql.h>
 
 static const char *moment;   /* before a statement with this in it is sent the first time, ... */
@@ -219,6 +220,47 @@ Test(insert, C6_no_first_number_for_who_lost_the_row)
     cr_assert_null(moment);
     cr_assert_str_eq(dlt_maria_ask(&server, "SELECT COUNT(*) FROM f_fences"), "0");
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
+    stop();
+}
+
+static void nobody_is_seen(void)
+{
+    struct dlt_holder seen;
+    size_t count = 1;
+
+    cr_assert_eq(dlt_inspect(&u, "job", &seen, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 0, "%s with %" PRIu64, seen.owner, seen.fence);
+    count = 1;
+    cr_assert_eq(dlt_list(&u, "", &seen, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 0, "%s with %" PRIu64, seen.owner, seen.fence);
+}
+
+static void takes_unseen(void)
+{
+    struct dlt_holder seen;
+    size_t count = 1;
+
+    moment = "LAST_INSERT_ID";
+    others = nobody_is_seen;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_null(moment);
+    cr_assert_eq(dlt_inspect(&u, "job", &seen, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(seen.fence, s.grant.fence);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+}
+
+/* C24: who has the row and no number yet is no holder, and not one with the number of the owner
+ * before; also where numbers run ahead of the clock. */
+Test(insert, C24_no_owner_is_shown_with_the_number_of_the_owner_before)
+{
+    start("insert", (const char *const[]){NULL});
+    takes_unseen();
+    reopen(&s);
+    takes_unseen();
+    cr_assert_str_eq(dlt_maria_ask(&server, "UPDATE f_fences SET fence = fence + 60000000"), "");
+    reopen(&s);
+    takes_unseen();
     stop();
 }
 
