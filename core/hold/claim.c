@@ -135,11 +135,16 @@ void dl_claim_unlocked(struct dl_claim *claim, enum dlock_status status)
 enum dlock_status dl_claim_batch_worst(struct dlock_batch_op *const *ops, size_t n)
 {
     enum dlock_status worst = DLOCK_OK;
+    bool served = false;
 
-    for (size_t i = 0; i < n && worst != DLOCK_UNAVAILABLE; i++)
-        if (dl_session_pool_breaks(ops[i]->status))
-            worst = ops[i]->status;
-    return worst;
+    for (size_t i = 0; i < n && worst != DLOCK_UNAVAILABLE; i++) {
+        const enum dlock_status status = ops[i]->status;
+
+        served |= status == DLOCK_OK || status == DLOCK_BUSY || status == DLOCK_LOST;
+        if (dl_session_pool_breaks(status) && (status != DLOCK_CONFIG || worst == DLOCK_OK))
+            worst = status;
+    }
+    return worst == DLOCK_CONFIG && served ? DLOCK_OK : worst;
 }
 
 enum dlock_status dl_claim_unlock(struct dlock_client *client, struct dl_claim *claim,

@@ -62,7 +62,8 @@ void dl_claim_unlock_request(struct dlock_client *client, struct dl_claim *claim
 void dl_claim_unlocked(struct dl_claim *claim, enum dlock_status status);
 
 /* The status with which a session is given back after a batch: one bad answer is enough to close
- * it, and UNAVAILABLE closes idle ones, too. */
+ * it, and UNAVAILABLE closes idle ones, too. CONFIG is about the one element if others were served:
+ * another limit of its name [LIM-1]. */
 enum dlock_status dl_claim_batch_worst(struct dlock_batch_op *const *ops, size_t n);
 
 /* Ends the attempt: the plugin may clean up, unless it did so at unlock [UNL-4]. */

@@ -35,7 +35,8 @@
  *         UNAVAILABLE, NO_QUORUM, AUTH, CONFIG, NO_STORE, PROTOCOL or INTERNAL, or whose `lock`
  *         returned TIMEOUT or CANCELED, and opens a new one. After UNAVAILABLE core also closes
  *         the idle sessions. UNAVAILABLE of `watch` is no such failure [WAT-1]. The status of each
- *         element of renew or of a batch counts, too.
+ *         element of renew or of a batch counts, too; CONFIG of an element of a batch only if no
+ *         other element was OK, BUSY or LOST.
  * [FAI-2] With DLOCK_CAP_CONCURRENT other calls run in that session, so that core keeps it until
  *         the client closes. The plugin drops the one connection that failed. The next call that
  *         needs one makes it inside its own deadline, set up and checked as by `open` [OPN-1].

@@ -332,6 +332,9 @@ Test(batch, C9_the_worst_answer_of_a_batch_is_seen)
         {{DLOCK_NOMEM, DLOCK_UNKNOWN, DLOCK_OK}, DLOCK_UNKNOWN},
         {{DLOCK_UNAVAILABLE, DLOCK_UNKNOWN, DLOCK_NOMEM}, DLOCK_UNAVAILABLE},
         {{DLOCK_UNKNOWN, DLOCK_UNAVAILABLE, DLOCK_UNKNOWN}, DLOCK_UNAVAILABLE},
+        {{DLOCK_BUSY, DLOCK_CONFIG, DLOCK_NOMEM}, DLOCK_OK}, /* another limit of one name */
+        {{DLOCK_CONFIG, DLOCK_CONFIG, DLOCK_NOMEM}, DLOCK_CONFIG},
+        {{DLOCK_OK, DLOCK_UNKNOWN, DLOCK_CONFIG}, DLOCK_UNKNOWN},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
