@@ -16,14 +16,23 @@ void my_control_init(struct my_control *control, const struct my_config *config,
     (void)dl_deadline_cond_init(&control->freed);
     control->config = config;
     control->host = host;
-    control->conn = (struct my_connection){.config = config, .host = host, .tables = tables};
+    for (size_t i = 0; i < MY_CONTROLS; i++)
+        control->all[i].conn =
+            (struct my_connection){.config = config, .host = host, .tables = tables};
 }
 
 void my_control_fini(struct my_control *control)
 {
-    my_connect_close(&control->conn);
+    for (size_t i = 0; i < MY_CONTROLS; i++)
+        my_connect_close(&control->all[i].conn);
     (void)pthread_cond_destroy(&control->freed);
     (void)pthread_mutex_destroy(&control->mutex);
+}
+
+void my_control_after_fork(struct my_control *control)
+{
+    for (size_t i = 0; i < MY_CONTROLS; i++)
+        my_connect_after_fork(&control->all[i].conn);
 }
 
 static int64_t left_ns(const struct my_control *control, int64_t deadline_ns)
@@ -31,18 +40,42 @@ static int64_t left_ns(const struct my_control *control, int64_t deadline_ns)
     return deadline_ns - control->host->now_ns(control->host->ctx);
 }
 
-/* false: another caller has it still. */
-static bool take(struct my_control *control, int64_t deadline_ns)
+#define ANY INT64_MAX
+
+/* One that is connected, and else, if any will do, one that is not. *busy: others have some. */
+static struct my_control_one *find_locked(struct my_control *control, int64_t opened_ns, bool *busy)
 {
-    bool busy = true;
+    struct my_control_one *unused = NULL;
+
+    *busy = false;
+    for (size_t i = 0; i < MY_CONTROLS; i++) {
+        struct my_control_one *one = &control->all[i];
+
+        *busy |= one->busy;
+        if (!one->busy && one->conn.mysql != NULL && one->conn.opened_ns <= opened_ns)
+            return one;
+        if (!one->busy && one->conn.mysql == NULL && unused == NULL)
+            unused = one;
+    }
+    return opened_ns == ANY ? unused : NULL;
+}
+
+static struct my_control_one *take(struct my_control *control, int64_t opened_ns,
+                                   int64_t deadline_ns)
+{
+    struct my_control_one *one = NULL;
+    bool busy = false;
 
     (void)pthread_mutex_lock(&control->mutex);
-    while (control->busy && left_ns(control, deadline_ns) > 0)
+    one = find_locked(control, opened_ns, &busy);
+    while (one == NULL && busy && left_ns(control, deadline_ns) > 0) {
         dl_deadline_cond_wait(&control->freed, &control->mutex, left_ns(control, deadline_ns));
-    busy = control->busy;
-    control->busy = true;
+        one = find_locked(control, opened_ns, &busy);
+    }
+    if (one != NULL)
+        one->busy = true;
     (void)pthread_mutex_unlock(&control->mutex);
-    return !busy;
+    return one;
 }
 
 enum dlock_status my_control_begin(struct my_control *control, int64_t deadline_ns,
@@ -50,31 +83,49 @@ enum dlock_status my_control_begin(struct my_control *control, int64_t deadline_
 {
     const int64_t short_ns = LEAST_NS - left_ns(control, deadline_ns);
     const int64_t until_ns = deadline_ns + (short_ns > 0 ? short_ns : 0);
+    struct my_control_one *one = take(control, ANY, until_ns);
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (!take(control, until_ns))
-        return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: the second connection is busy",
-                          control->config->endpoint);
-    *conn = &control->conn;
-    control->conn.answered_ns = 0;
-    if (control->conn.mysql != NULL)
-        status = my_connection_enter(&control->conn, until_ns, err);
+    if (one == NULL)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0,
+                          "%s: the other connections are busy", control->config->endpoint);
+    *conn = &one->conn;
+    one->conn.answered_ns = 0;
+    if (one->conn.mysql != NULL)
+        status = my_connection_enter(&one->conn, until_ns, err);
     if (status == DLOCK_OK)
         return DLOCK_OK;
-    my_connect_close(&control->conn);
-    status = my_open(&control->conn, until_ns, err);
-    control->conn.dead |= status != DLOCK_OK;
+    my_connect_close(&one->conn);
+    status = my_open(&one->conn, until_ns, err);
+    one->conn.dead |= status != DLOCK_OK;
     if (status != DLOCK_OK)
-        my_control_end(control);
+        my_control_end(control, &one->conn);
     return status;
 }
 
-void my_control_end(struct my_control *control)
+struct my_connection *my_control_begin_old(struct my_control *control, int64_t opened_ns,
+                                           int64_t deadline_ns)
 {
-    if (control->conn.dead)
-        my_connect_close(&control->conn);
+    struct my_control_one *one = take(control, opened_ns, deadline_ns);
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+
+    if (one == NULL)
+        return NULL;
+    one->conn.answered_ns = 0;
+    if (my_connection_enter(&one->conn, deadline_ns, &ignored) == DLOCK_OK)
+        return &one->conn;
+    my_control_end(control, &one->conn);
+    return NULL;
+}
+
+void my_control_end(struct my_control *control, struct my_connection *conn)
+{
+    struct my_control_one *one = (struct my_control_one *)(void *)conn; /* its first member */
+
+    if (conn->dead)
+        my_connect_close(conn);
     (void)pthread_mutex_lock(&control->mutex);
-    control->busy = false;
-    (void)pthread_cond_signal(&control->freed);
+    one->busy = false;
+    (void)pthread_cond_broadcast(&control->freed);
     (void)pthread_mutex_unlock(&control->mutex);
 }

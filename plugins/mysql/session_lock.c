@@ -3,7 +3,7 @@
  * Strategy session. The lock is InnoDB's lock on the row of the name, taken by a transaction that
  * lasts as long as the lock and does nothing else: autocommit is off, and the statement that locks
  * the row begins it. The lock is handed out in three steps, and each is needed: the row lock; a
- * fence, committed by the control connection; and a ping in the locking session, sent after that
+ * fence, committed by a control connection; and a ping in the locking session, sent after that
  * commit. Without the ping, a session that was killed before the commit would get a greater fence
  * than the holder that came after it.
  */
@@ -18,7 +18,7 @@
 /* Time that the end of a wait at the server may take. */
 #define KILL_NS (50 * DL_NS_PER_MS)
 
-/* ---- by the control connection ---- */
+/* ---- by a control connection ---- */
 
 static void control_input(struct my_connection *control, const struct my_session *session,
                           const struct dlock_request *req)
@@ -64,7 +64,7 @@ static enum dlock_status fence(struct my_session *session, const struct dlock_re
     status = req->mode == DLOCK_SHARED ? fence_shared(control, err) : fence_exclusive(control, err);
     grant->fence = control->insert_id;
     grant->fence_room = MY_FENCE_STEP - 1;
-    my_control_end(&session->shared->control);
+    my_control_end(&session->shared->control, control);
     return status;
 }
 
@@ -80,7 +80,7 @@ static enum dlock_status control_execute(struct my_session *session,
         return status;
     control_input(control, session, req);
     status = my_execute(control, which, err);
-    my_control_end(&session->shared->control);
+    my_control_end(&session->shared->control, control);
     return status;
 }
 
@@ -101,21 +101,20 @@ static enum dlock_status ensure(struct my_session *session, const struct dlock_r
  * another session. */
 static void wait_kill(struct my_session *session)
 {
+    struct my_control *all = &session->shared->control;
     struct dlock_error ignored = DLOCK_ERROR_INIT;
-    struct my_connection *control = NULL;
+    struct my_connection *control = my_control_begin_old(
+        all, session->conn.answered_ns, my_connection_now(&session->conn) + KILL_NS);
     char text[48];
 
-    (void)snprintf(text, sizeof text, "KILL CONNECTION %lu", session->conn.id);
-    if (my_control_begin(&session->shared->control, my_connection_now(&session->conn) + KILL_NS,
-                         &control, &ignored) != DLOCK_OK)
+    if (control == NULL)
         return;
-    if (control->opened_ns <= session->conn.answered_ns)
-        (void)my_query(control, text, &ignored);
-    my_control_end(&session->shared->control);
+    (void)snprintf(text, sizeof text, "KILL CONNECTION %lu", session->conn.id);
+    (void)my_query(control, text, &ignored);
+    my_control_end(all, control);
 }
 
-/* The control connection has to be there for wait_kill, and older than this session's last answer.
- */
+/* A control connection has to be there for wait_kill, and older than this session's last answer. */
 static enum dlock_status control_ready(struct my_session *session, int64_t deadline_ns,
                                        struct dlock_error *err)
 {
@@ -127,7 +126,7 @@ static enum dlock_status control_ready(struct my_session *session, int64_t deadl
     if (status != DLOCK_OK)
         return status;
     opened_ns = control->opened_ns;
-    my_control_end(&session->shared->control);
+    my_control_end(&session->shared->control, control);
     return opened_ns <= conn->answered_ns ? DLOCK_OK : my_query(conn, "DO 0", err);
 }
 

@@ -32,7 +32,7 @@ static void shared_after_fork(struct client *client)
 {
     struct my_shared *shared = shared_of(client);
 
-    my_connect_after_fork(&shared->control.conn);
+    my_control_after_fork(&shared->control);
     for (struct my_connection *conn = shared->idle; conn != NULL; conn = conn->next)
         my_connect_after_fork(conn);
 }

@@ -88,6 +88,28 @@ LEASED(C4_somebody_sits_on_the_row)
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
 }
 
+/* Somebody sits on the number of a name: the others of the client do not wait for it. */
+Test(session, C4_somebody_sits_on_the_fence_of_another_name)
+{
+    struct waiter w = {.session = &s, .request = &a, .timeout_ms = 4000, .native = 1};
+    char id[32];
+    pthread_t thread;
+
+    begin("session");
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    row_hold_table = "fences";
+    (void)snprintf(id, sizeof id, "%s", row_hold_start(&thread, "job"));
+    waiter_start(&w);
+    await_state("UPDATE%", 1);
+    dlt_request(&u, &c, "other", 'c', 60000);
+    u.call_ms = 2000;
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+    row_hold_end(thread, id);
+    cr_assert_eq(waiter_join(&w), DLOCK_OK, "%s", s.err.message);
+    end();
+}
+
 /* Leases on "0", "1", ... of one session. */
 #define MANY 70 /* more than one statement extends */
 static struct dlt_request leases[MANY];
