@@ -94,10 +94,10 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
                            ""}
 
 /* The first column is 2 if the holders are in {permits}. */
-#define HOLDERS(fence, from)                                                               \
+#define HOLDERS(fence, from, which)                                                        \
     "SELECT IF(n.token = '', 2, 0) AS kind, " fence " AS fence, n.until_us - " MY_NOW      \
     " AS left_us, " MY_NOW " - n.since_us AS held_us, n.name, n.token, n.label FROM " from \
-    " WHERE n.until_us > " MY_NOW " AND n.name "
+    " WHERE n.until_us > " MY_NOW which " AND n.name "
 #define HOLDING_READERS(fence, from)                                         \
     "SELECT 1, " fence ", r.until_us - " MY_NOW ", " MY_NOW " - r.since_us," \
     " r.name, r.token, r.label FROM " from " WHERE r.until_us > " MY_NOW " AND r.name "
@@ -171,11 +171,15 @@ _Static_assert(MY_PERMIT_SCALE == 4096, "MY_PERMIT_ADD spells it out");
     " WHERE name = @n), 0) FROM information_schema.processlist WHERE state = 'User lock'" \
     " AND db = DATABASE() AND info = x'@b'"
 
-#define ROW_HOLDERS HOLDERS("n.fence", "{names} n")
+#define ROW_HOLDERS HOLDERS("n.fence", "{names} n", "")
 #define ROW_READERS HOLDING_READERS("n.fence", "{readers} r JOIN {names} n ON n.name = r.name")
-/* Who has the row, but no number yet, is no holder: see NO_NUMBER_YET. */
-#define INSERT_HOLDERS \
-    HOLDERS("f.fence", "{names} n JOIN {fences} f ON f.name = n.name AND f.fence > -n.readers_us")
+/* Who has the row, but no number yet, is no holder: see NO_NUMBER_YET. From 5 s on it will hardly
+ * come back for one, and the name is taken: it is shown with the least that it could get. */
+#define HAS_NUMBER "COALESCE(f.fence, 0) > -n.readers_us"
+#define INSERT_HOLDERS                                                                      \
+    HOLDERS("IF(" HAS_NUMBER ", f.fence, GREATEST(COALESCE(f.fence, 0) + 32, n.since_us))", \
+            "{names} n LEFT JOIN {fences} f ON f.name = n.name",                            \
+            " AND (" HAS_NUMBER " OR n.since_us < " MY_NOW " - 5000000)")
 #define INSERT_READERS \
     HOLDING_READERS("COALESCE(f.fence, 0)", "{readers} r LEFT JOIN {fences} f ON f.name = r.name")
 

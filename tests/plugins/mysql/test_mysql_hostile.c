@@ -264,6 +264,34 @@ Test(insert, C24_no_owner_is_shown_with_the_number_of_the_owner_before)
     stop();
 }
 
+static void dies_unseen(void)
+{
+    nobody_is_seen();
+    cr_assert_str_eq(dlt_maria_ask(&server, "UPDATE f_names SET since_us = since_us - 5000000"
+                                            "; KILL USER u"),
+                     "");
+}
+
+/* ... until it is clear that it does not come back: the name is taken. */
+Test(insert, C24_an_owner_that_died_before_its_number_is_shown_at_last)
+{
+    struct dlt_holder seen;
+    size_t count = 1;
+
+    start("insert", (const char *const[]){NULL});
+    takes_unseen();
+    moment = "LAST_INSERT_ID";
+    others = dies_unseen;
+    reopen(&t);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_UNKNOWN, "%s", t.err.message);
+    reopen(&u);
+    cr_assert_eq(dlt_inspect(&u, "job", &seen, &count), DLOCK_OK, "%s", u.err.message);
+    cr_assert_eq(count, 1);
+    cr_assert_gt(seen.fence, s.grant.fence);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY, "%s", u.err.message);
+    stop();
+}
+
 /* All connections but those that hold the row and wait for it, as a restart does that went by
  * unseen: the numbers that the next side connection knows may be those of strangers. */
 static void sides_end(void)
