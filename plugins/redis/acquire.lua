@@ -61,15 +61,19 @@ local function held_by_me(owner)
     end
 end
 
+-- nil: the fence has to wait.
 local function take(queued)
+    local fence, fresh, waits = fence_next(name.meta)
+    if waits then
+        return nil
+    end
     if queued then
         waiter_drop(name, token)
     end
-    local fence
     if mode ~= 'x' then
-        fence = become_reader(name, token, ttl, label, limit)
+        become_reader(name, token, ttl, label, limit, fence, fresh)
     else
-        fence = become_owner(name.lock, name.meta, token, ttl, label)
+        become_owner(name.lock, name.meta, token, ttl, label, fence, fresh)
     end
     return { 1, tonumber(fence), ttl }
 end
@@ -93,7 +97,7 @@ local function try()
         if mode == 's' and not shared_limit or mode ~= 'x' and has_room(name, mode) or
                 mode == 'x' and readers_live(name) == 0 then
             local taken = take(head == token)
-            if head == token and mode ~= 'x' then
+            if taken and head == token and mode ~= 'x' then
                 pcall(pass_on, name) -- the others of its kind; the grant stands, even if this fails
             end
             return taken

@@ -3,5 +3,9 @@
 local others = string.sub(KEYS[2], 1, -2) -- see name_at in queue.lua
 if ARGV[2] == 'x' and ARGV[4] ~= 'REFRESH' and
         call('EXISTS', KEYS[1], others .. 'r', others .. 'q') == 0 then
-    return become_owner(KEYS[1], KEYS[2], ARGV[1], ARGV[3], ARGV[7]) .. ' ' .. ARGV[8]
+    local fence, fresh, waits = fence_next(KEYS[2])
+    if not waits then
+        become_owner(KEYS[1], KEYS[2], ARGV[1], ARGV[3], ARGV[7], fence, fresh)
+        return fence .. ' ' .. ARGV[8]
+    end
 end

@@ -13,10 +13,17 @@ local all_free = call('EXISTS', unpack(keys)) == 0
 for i, lock in ipairs(KEYS) do
     free[lock] = all_free or call('EXISTS', lock, keys[3 * i - 1], keys[3 * i]) == 0
 end
+local function own(lock, token, lease, label)
+    local fence, fresh, waits = fence_next(lock .. ':m')
+    if not waits then
+        become_owner(lock, lock .. ':m', token, lease, label, fence, fresh)
+        return fence
+    end
+end
 for i, lock in ipairs(KEYS) do
     local done, fence
     if free[lock] then
-        done, fence = pcall(become_owner, lock, lock .. ':m', ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i])
+        done, fence = pcall(own, lock, ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i])
         free[lock] = false -- it may be one of the names that follow, too
     end
     answers[i] = done and fence or '-'

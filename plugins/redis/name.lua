@@ -80,8 +80,7 @@ end
 
 -- A new reader adds one entry and removes dead entries up to this number: live readers may keep the set for long.
 local READERS_REAPED = 2
-local function become_reader(name, token, lease, label, limit)
-    local fence, fresh = fence_next(name.meta)
+local function become_reader(name, token, lease, label, limit, fence, fresh)
     local permit = limit and permit_take(name)
     local first = call('EXISTS', name.readers) == 0
     if first then -- the entries of dead readers go, too
@@ -97,7 +96,7 @@ local function become_reader(name, token, lease, label, limit)
     if not first then -- only now: this token may be among the dead readers, and lives again
         readers_reap(name, READERS_REAPED)
     end
-    return fence, permit
+    return permit
 end
 
 -- The number of live readers. Removes dead ones.
@@ -148,9 +147,14 @@ local function has_room(name, mode)
 end
 
 local function grant_reader(name, token, mode, lease, channel, label)
+    local fence, fresh, waits = fence_next(name.meta)
+    if waits then
+        return false
+    end
     waiter_drop(name, token)
-    local fence, permit = become_reader(name, token, tonumber(lease), label, tonumber(mode))
+    local permit = become_reader(name, token, tonumber(lease), label, tonumber(mode), fence, fresh)
     message_publish(name, channel, token, fence, permit and lease .. ' ' .. permit or lease)
+    return true
 end
 
 -- Grants a name without an exclusive holder to the first waiter, to the first readers together, or to as many
@@ -164,10 +168,9 @@ local function pass_on(name)
     for _ = 1, GRANTS_MOST do
         local token, mode, lease, channel, label = queue_head(name)
         if mode and mode ~= 'x' then
-            if not has_room(name, mode) then
+            if not has_room(name, mode) or not grant_reader(name, token, mode, lease, channel, label) then
                 return
             end
-            grant_reader(name, token, mode, lease, channel, label)
         else
             if token and readers_live(name) == 0 then
                 grant(name, token, lease, channel, label)

@@ -72,10 +72,15 @@ local function message_publish(name, channel, token, fence, lease)
     message_send(name, channel, token .. ' ' .. fence .. ' ' .. lease .. (ARGV.promotion or ''))
 end
 
--- Makes the first waiter the holder. Its lease is not longer than its queue entry was to last. The entry is
+-- Makes the first waiter the holder, unless its fence has to wait. Its lease is not longer than its queue entry was to last. The entry is
 -- removed first: after that no write is refused for memory.
 local function grant(name, token, lease, channel, label)
+    local fence, fresh, waits = fence_next(name.meta)
+    if waits then
+        return false
+    end
     waiter_drop(name, token)
-    local fence = become_owner(name.lock, name.meta, token, lease, label, true)
+    become_owner(name.lock, name.meta, token, lease, label, fence, fresh, true)
     message_publish(name, channel, token, fence, lease)
+    return true
 end

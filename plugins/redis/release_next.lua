@@ -7,8 +7,7 @@ local function follow()
     if mode ~= 'x' then
         return false
     end
-    grant(name, token, lease, channel, label)
-    return true
+    return grant(name, token, lease, channel, label)
 end
 
 if mine and ARGV[3] == '0' then

@@ -398,6 +398,39 @@ Test(slots, TRY_7_raw_names_meet_no_record_of_the_guard)
     cr_assert_eq(count, 0, "the list has no record");
 }
 
+/* The counter of the name becomes the server's clock and so many microseconds. */
+static void counter_set(int64_t ahead_us)
+{
+    long long seconds = 0, us = 0;
+
+    cr_assert_eq(sscanf(dlt_redis_ask(&server, "TIME"), "%lld %lld", &seconds, &us), 2);
+    (void)dlt_redis_ask(&server, "HSET dl:{job}:m f %lld",
+                        (long long)(seconds * 1000000 + us + ahead_us));
+}
+
+/* C6: grants without a pause use up 32 numbers each. A server that forgets the counter begins at its
+ * clock. */
+Test(slots, TRY_6_fences_wait_for_the_clock)
+{
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_enqueue(&s, &b), DLOCK_BUSY);
+    counter_set(1500000);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    dlt_request(&s, &a, "job", 'c', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
+    cr_assert_eq(dlt_refresh(&s, &b), DLOCK_BUSY);
+    cr_assert_neq(s.grant.flags & DLOCK_GRANT_QUEUED, 0u, "it keeps its place");
+    dlt_sleep_ms(700);
+    cr_assert_eq(dlt_refresh(&s, &b), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_OK);
+    counter_set(1500000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
+    a.req.mode = DLOCK_SHARED;
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
+    counter_set(INT64_C(7200) * 1000000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "the clock was set back");
+}
+
 static void publish(struct dlt_request *request)
 {
     static const unsigned char data[] = "published";
