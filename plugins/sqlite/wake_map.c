@@ -152,16 +152,18 @@ static int file_fill(struct sqlite_wake_file *file, int fd, const struct stat *d
     return 0;
 }
 
-/* The file appears under its name when it is complete. */
+/* The file appears under its name when it is complete. Under the lock there is one maker at a time,
+ * and what is there was left by one that was killed. */
 static int map_make(struct sqlite_wake_file *file, const char *path, const struct stat *db,
                     const char *directory, const struct sqlite_clock *clock)
 {
     char *fresh = NULL;
     int fd = -1, rc = 0;
 
-    if (asprintf(&fresh, "%s.XXXXXX", path) < 0)
+    if (asprintf(&fresh, "%s.new", path) < 0)
         return sqlite_wake_map_cannot(file, "name", ENOMEM);
-    fd = mkostemp(fresh, O_CLOEXEC);
+    (void)unlink(fresh);
+    fd = open(fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         rc = sqlite_wake_map_cannot(file, "make", errno);
     } else {

@@ -3,14 +3,17 @@
 /* Who can keep a process from the first open of a store, and what is it told then? */
 #include "clock.h"
 #include "lock_file.h"
+#include "peer_kit.h"
 #include "store_kit.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char directory[64], path[64], lock_path[80];
@@ -116,4 +119,26 @@ Test(setup, UNAVAILABLE_while_the_last_user_closes_the_store)
     cr_assert_eq(dlt_store_open(&s), DLOCK_UNAVAILABLE, "%s", s.err.message);
     cr_assert_eq(sqlite3_close(last), SQLITE_OK);
     cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+static int files(const char *pattern)
+{
+    char command[160];
+
+    (void)snprintf(command, sizeof command, "exit $(ls -d %s%s | wc -l)", path, pattern);
+    return WEXITSTATUS(system(command));
+}
+
+/* A process that was killed while it made the wake file. */
+Test(setup, what_a_killed_process_left_is_removed)
+{
+    struct dlt_peer peer;
+
+    dlt_peer_start(&peer, "strace -f -qq -o /dev/null -e trace=fallocate "
+                          "-e inject=fallocate:signal=SIGKILL");
+    dlt_peer_say(&peer, "open %s normal", path);
+    cr_assert_eq(waitpid(peer.pid, NULL, 0), peer.pid);
+    cr_assert_eq(files("-wake.*"), 1, "it was killed in the middle");
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(files("*"), 4, "with -wal, -shm and -wake");
 }
