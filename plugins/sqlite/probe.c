@@ -2,9 +2,11 @@
 /* The checks of doctor. */
 #include "filesystem.h"
 #include "session.h"
+#include "trust.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define OPCODES_PER_CHECK 4000 /* of SQLite's machine, between two readings of the clock */
 
@@ -53,6 +55,29 @@ static void check_file(const struct sqlite_session *session, const struct report
                      ? NULL
                      : "locks of other hosts may not be seen",
                  0, "%s", sqlite_filesystem_name(session->config.directory, magic, sizeof magic));
+}
+
+/* A store that is not shared is no error, but two users who both use "the default store" may think
+ * that it is one. */
+static void check_users(const struct sqlite_session *session, const struct report *report)
+{
+    struct stat st = {0};
+    const char *users = "of its owner";
+    bool others = false;
+
+    (void)stat(session->config.real, &st);
+    others = sqlite_trust_others_may_make(&session->config, &st);
+    if ((st.st_mode & S_IWOTH) != 0)
+        users = "of all users";
+    else if ((st.st_mode & S_IWGRP) != 0 && !others)
+        users = "of its owner and its group";
+    else if (st.st_uid == geteuid())
+        users = "this store is yours alone: other users lock in other stores";
+    check_report(report, "users",
+                 others ? "other users may make files beside it, and keep new processes out by "
+                          "them; use a directory that they cannot write"
+                        : NULL,
+                 0, "%s", users);
 }
 
 static void check_guarantees(const struct sqlite_session *session, const struct report *report)
@@ -122,6 +147,7 @@ enum dlock_status sqlite_probe_report(struct sqlite_session *session, dlock_chec
     if (status != DLOCK_OK)
         return status;
     check_file(session, &report);
+    check_users(session, &report);
     check_guarantees(session, &report);
     return check_integrity(session, &report, err);
 }

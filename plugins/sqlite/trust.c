@@ -53,6 +53,13 @@ static bool is_open_here(const struct stat *file)
     return found;
 }
 
+bool sqlite_trust_others_may_make(const struct sqlite_config *config, const struct stat *file)
+{
+    struct stat directory;
+
+    return stat(config->directory, &directory) == 0 && others_may_make_files(&directory, file);
+}
+
 static enum dlock_status sibling_check(const struct sqlite_config *config, const struct stat *file,
                                        const char *suffix, bool is_open, struct dlock_error *err)
 {

@@ -16,6 +16,9 @@
 bool sqlite_trust_is_foreign(const struct stat *sibling, const struct stat *file,
                              const char *directory);
 
+/* True: users may make files beside the store who may not write it; file: of the store. */
+bool sqlite_trust_others_may_make(const struct sqlite_config *config, const struct stat *file);
+
 /* To be called before SQLite opens the store. AUTH: a file beside it is foreign; or others may make
  * files there, and SQLite would make files that are not the owner's. */
 enum dlock_status sqlite_trust_check(const struct sqlite_config *config, struct dlock_error *err);

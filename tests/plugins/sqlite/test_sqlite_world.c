@@ -197,7 +197,7 @@ Test(world, every_result_code_has_a_status_and_none_of_them_is_OK)
 /* ---- probe ---- */
 
 struct findings {
-    char names[256];
+    char names[512];
     uint32_t clears;
     int advice;
 };
@@ -243,6 +243,22 @@ Test(world, probe_tells_what_the_store_gives)
     cr_assert_not_null(strstr(findings.names, "sync=full;"), "%s", findings.names);
     cr_assert_eq(findings.clears, 0);
     cr_assert_eq(findings.advice, 0);
+}
+
+Test(world, probe_tells_whose_store_it_is)
+{
+    struct findings findings;
+
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    cr_assert_not_null(strstr(probe().names, "users=this store is yours alone"));
+    cr_assert_eq(chmod(path, 0666), 0);
+    cr_assert_not_null(strstr(probe().names, "users=of all users;"));
+    cr_assert_eq(chmod(path, 0660), 0);
+    cr_assert_not_null(strstr(probe().names, "users=of its owner and its group;"));
+    cr_assert_eq(chmod(directory, 0777), 0);
+    findings = probe();
+    cr_assert_not_null(strstr(findings.names, "users=this store is yours alone"));
+    cr_assert_eq(findings.advice, 2, "sync and the directory");
 }
 
 Test(world, probe_finds_damage_and_a_moved_file)
