@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "descendants.h"
 
+#include "lib/pid_space.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -55,19 +57,10 @@ static int by_pid(const void *a, const void *b)
     return (one->stat.pid > other->stat.pid) - (one->stat.pid < other->stat.pid);
 }
 
-/* /proc may be that of another PID namespace, whose numbers mean other processes. */
-static bool proc_is_ours(void)
-{
-    char self[16] = "";
-
-    return readlink("/proc/self", self, sizeof self - 1) > 0 &&
-           strtol(self, NULL, 10) == (long)getpid();
-}
-
 /* False: no memory. */
 static bool table_read(struct table *table)
 {
-    DIR *proc = proc_is_ours() ? opendir("/proc") : NULL;
+    DIR *proc = dl_pid_space_is_in_proc() ? opendir("/proc") : NULL;
     bool has_memory = true;
     struct proc_stat stat;
     struct dirent *name;

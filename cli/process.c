@@ -14,7 +14,21 @@
 /* Clocks of stores step; a process that is younger than its lease by more is another one. */
 #define YOUNGER_NS (10 * DL_NS_PER_S)
 
-/* "host:pid" at the front of the label. */
+/* "@space" behind the number. */
+static bool space_parse(struct process *process, char **at)
+{
+    size_t len = strspn(*at + 1, "0123456789abcdef");
+
+    if (**at != '@')
+        return true;
+    if (len != DL_PID_SPACE_SIZE - 1)
+        return false;
+    memcpy(process->space, *at + 1, len);
+    *at += 1 + len;
+    return true;
+}
+
+/* "host:pid" or "host:pid@space" at the front of the label. */
 static bool label_parse(struct process *process, const char *label)
 {
     const char *colon = strchr(label, ':');
@@ -25,7 +39,8 @@ static bool label_parse(struct process *process, const char *label)
         return false;
     errno = 0;
     process->pid = strtol(colon + 1, &end, 10);
-    if (errno != 0 || process->pid <= 0 || (*end != '\0' && *end != ':'))
+    if (errno != 0 || process->pid <= 0 || !space_parse(process, &end) ||
+        (*end != '\0' && *end != ':'))
         return false;
     memcpy(process->host, label, len);
     process->host[len] = '\0';
@@ -59,22 +74,26 @@ static enum process_state state_of(struct process *process, int64_t held_ms)
 
 void process_read(struct process *process, const char *label, int64_t held_ms)
 {
-    char host[PROCESS_HOST_SIZE] = "";
+    char host[PROCESS_HOST_SIZE] = "", space[DL_PID_SPACE_SIZE];
 
     *process = (struct process){.state = PROCESS_UNKNOWN};
     if (!label_parse(process, label)) {
-        process->host[0] = '\0';
-        process->pid = 0;
+        *process = (struct process){.state = PROCESS_UNKNOWN};
         return;
     }
     (void)gethostname(host, sizeof host - 1);
-    process->state =
-        strcmp(host, process->host) == 0 ? state_of(process, held_ms) : PROCESS_ELSEWHERE;
+    dl_pid_space_read(space);
+    if (strcmp(host, process->host) != 0)
+        process->state = PROCESS_ELSEWHERE;
+    else if (process->space[0] != '\0' && space[0] != '\0')
+        process->state =
+            strcmp(space, process->space) == 0 ? state_of(process, held_ms) : PROCESS_ELSEWHERE;
 }
 
 bool process_is_same(const struct process *a, const struct process *b)
 {
-    return a->pid > 0 && a->pid == b->pid && strcmp(a->host, b->host) == 0;
+    return a->pid > 0 && a->pid == b->pid && a->space[0] != '\0' &&
+           strcmp(a->space, b->space) == 0 && strcmp(a->host, b->host) == 0;
 }
 
 bool process_is_here(const struct process *process)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * process.h - the process of a holder or waiter, which its label names: "host:pid" or
- * "host:pid:text". A label proves nothing; what is found here is for people.
+ * process.h - the process of a holder or waiter, which its label names: "host:pid@space" or
+ * "host:pid@space:text". A label proves nothing; what is found here is for people.
  */
 #ifndef CLI_PROCESS_H
 #define CLI_PROCESS_H
+
+#include "lib/pid_space.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,8 +15,8 @@
 #define PROCESS_HOST_SIZE 65
 
 enum process_state {
-    PROCESS_UNKNOWN,   /* the label names no process */
-    PROCESS_ELSEWHERE, /* on another host */
+    PROCESS_UNKNOWN,   /* the label names no process, or not its PID namespace */
+    PROCESS_ELSEWHERE, /* on another host, or in another PID namespace */
     PROCESS_RUNS,
     PROCESS_STOPPED, /* by a signal, or by a debugger */
     PROCESS_ENDED    /* or its number belongs to another process now */
@@ -22,7 +24,8 @@ enum process_state {
 
 struct process {
     char host[PROCESS_HOST_SIZE];
-    long pid;
+    long pid;                      /* 0: the label names no process */
+    char space[DL_PID_SPACE_SIZE]; /* "": not known */
     enum process_state state;
     char program[16]; /* its name as the kernel has it; "": not known */
 };
@@ -31,7 +34,7 @@ struct process {
  * have been there; -1: not known. */
 void process_read(struct process *process, const char *label, int64_t held_ms);
 
-/* True: both labels name a process, and it is the same one. */
+/* True: both labels name a process and its PID namespace, and it is the same one. */
 bool process_is_same(const struct process *a, const struct process *b);
 
 #define PROCESS_PARENTS_MOST 64

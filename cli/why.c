@@ -107,13 +107,15 @@ static void process_print(const struct process *process, const struct info *info
     char left[DURATION_SIZE];
 
     info_duration(left, info->remaining_ms);
-    if (process->state == PROCESS_ELSEWHERE)
-        (void)printf("process    %ld of host %s\n", process->pid,
-                     cli_output_printable(process->host, strlen(process->host)));
+    if (process->pid == 0)
+        return;
+    if (process->state == PROCESS_ELSEWHERE || process->state == PROCESS_UNKNOWN)
+        (void)printf("process    %ld of host %s; whether it runs cannot be seen from here\n",
+                     process->pid, cli_output_printable(process->host, strlen(process->host)));
     else if (process->state == PROCESS_ENDED)
         (void)printf("process    %ld has ended; the lease ends by itself, in %s\n", process->pid,
                      left);
-    else if (process->state != PROCESS_UNKNOWN)
+    else
         (void)printf("process    %ld (%s) %s on this host\n", process->pid,
                      cli_output_printable(process->program, strlen(process->program)),
                      process->state == PROCESS_STOPPED ? "is stopped" : "runs");
@@ -219,7 +221,7 @@ static json_t *lock_name_json(const struct why *why, size_t lock, const char *co
 
 static json_t *process_json(const struct process *process)
 {
-    const bool known = process->state != PROCESS_UNKNOWN;
+    const bool known = process->pid > 0;
 
     return json_pack("{s:o, s:o, s:s, s:o}", "host", cli_output_json_text(process->host), "pid",
                      cli_output_json_number((uint64_t)process->pid, known), "state",

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/lock_options.h"
 
+#include "lib/pid_space.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +41,12 @@ static bool options_equal(const struct dl_lock_options *a, const struct dl_lock_
 
 static bool label_make(struct dl_lock_options *options, const char *text)
 {
-    char host[65] = "";
+    char host[65] = "", space[DL_PID_SPACE_SIZE];
 
     (void)gethostname(host, sizeof host - 1);
-    if (asprintf(&options->label, "%s:%ld%s%s", host, (long)getpid(), text[0] != '\0' ? ":" : "",
-                 text) < 0) {
+    dl_pid_space_read(space);
+    if (asprintf(&options->label, "%s:%ld%s%s%s%s", host, (long)getpid(),
+                 space[0] != '\0' ? "@" : "", space, text[0] != '\0' ? ":" : "", text) < 0) {
         options->label = NULL;
         return false;
     }

@@ -21,7 +21,7 @@ struct dl_lock_options {
     bool renew, must_fence, recursive, in_queue;
     enum dlock_end end;
     const char *label_text; /* the end of label, as the application gave it */
-    char *label;            /* "host:pid:text" */
+    char *label;            /* "host:pid@space:text" */
     unsigned char *data;    /* what a claim publishes; NULL: nothing */
     uint32_t data_len;
 };

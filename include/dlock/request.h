@@ -49,7 +49,7 @@ struct dlock_request {
     unsigned char token[DLOCK_TOKEN_SIZE]; /* the owner: new for every attempt */
     int64_t ttl_ms;
     int64_t deadline_ns; /* of this call, on host->now_ns; always set */
-    const char *label;   /* "host:pid:text" for inspect; proves nothing */
+    const char *label;   /* "host:pid@space:text" for inspect; proves nothing */
     void *attempt; /* ops.attempt_size bytes, zeroed at the start of the attempt, 16-byte aligned;
                    the waiter's identity. NULL when attempt_size is 0 */
     int64_t op_timeout_ms; /* the bound of one exchange inside a call that may last longer; > 0 */

@@ -147,8 +147,10 @@ struct dlock_holder {
     int64_t remaining_ms; /* of the lease, on the store's clock; -1: unknown */
     int64_t held_ms;      /* -1: unknown */
     const char *owner;    /* owner token in lower-case hex, or the foreign text found there */
-    /* "host:pid" or "host:pid:label"; "": unknown. For people; it proves nothing. A lease that
-     * threads of one client hand on keeps the label of the first one. */
+    /* "host:pid@space" or "host:pid@space:label"; "": unknown. For people; it proves nothing. The
+     * space is the same for processes of one PID namespace, since one boot of one machine; "@space"
+     * is missing if it is not known, and from dlock 0.2. A lease that threads of one client hand on
+     * keeps the label of the first one. */
     const char *label;
     uint32_t limit;  /* of the semaphore; 0: a lock */
     uint32_t permit; /* 0 to limit - 1 */

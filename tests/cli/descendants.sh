@@ -6,7 +6,7 @@
 # shellcheck disable=SC2016 # $ belongs to the inner shells
 # shellcheck source=tests/cli/kit.sh
 . "$(dirname "$0")/kit.sh"
-need setsid timeout setpriv unshare ps pgrep
+need setsid timeout setpriv unshare pgrep
 
 # A step of a command: writes its number to the file step, and works until it is ended.
 cat >"$tap_tmp/step" <<'STEP'
@@ -117,7 +117,7 @@ elders_stay() {
 
 # has_children PID COUNT: and no zombies
 has_children() {
-    [ "$(ps -o stat= --ppid "$1" | wc -l)" -eq "$2" ] && ! ps -o stat= --ppid "$1" | grep -q '^Z'
+    [ "$(pgrep -c -P "$1")" -eq "$2" ] && [ "$(pgrep -c -r Z -P "$1")" -eq 0 ]
 }
 
 orphans_are_reaped() {

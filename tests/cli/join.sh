@@ -71,7 +71,7 @@ in_a_process_that_outlived_the_run() {
 
 # Its dlock was killed, and the lease is still there: nobody renews it, and nobody ends the job.
 below_a_dlock_that_was_killed() {
-    local redis=redis://127.0.0.1:$1?restart_guard=0
+    local redis="redis://127.0.0.1:$1?restart_guard=0"
     export DLOCK_URI=$redis
     dlock run --ttl 3s job -- sh -c 'setsid sh -c "echo up >up; while [ ! -e go ]; do sleep 0.02; done
         dlock run --wait 30s --join job -- date +%s%3N >began" & wait' &
@@ -152,14 +152,14 @@ signals_stay_as_they_were() {
 
 pages_have_the_script() {
     local line='[ "${1-}" = --locked ] || exec dlock run --join'
-    tr -d '\\' <"$sources/cli/dlock.1" | grep -qF "$line" || die "dlock.1"
+    sed 's,\\,,g' "$sources/cli/dlock.1" | grep -qF "$line" || die "dlock.1"
     for page in README.zh-CN.md docs/cookbook.md docs/faq.md; do
         grep -qF "$line" "$sources/$page" || die "$page"
     done
 }
 
 with_redis() {
-    "$DLOCK_BIN/with_server" redis -- env --chdir="$PWD" bash "$program" redis {port}
+    "$DLOCK_BIN/with_server" redis -- env --chdir="$PWD" bash "$program" redis "{port}"
 }
 
 program=$(realpath "$0")

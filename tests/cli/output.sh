@@ -134,7 +134,7 @@ inspect_free_and_held() {
     exits 0 "$dlock" inspect x
     grep -q '^state  *held, exclusive' out
     grep -qE '^owner +[0-9a-f]{32}$' out
-    grep -qE '^holder +.*:[0-9]+:tag$' out
+    grep -qE '^holder +.*:[0-9]+@[0-9a-f]{8}:tag$' out
     grep -qE '^fence +[1-9][0-9]*$' out
     grep -qE '^held +[0-9.]+s$' out
     grep -qE '^remaining +[0-9.]+s$' out

@@ -28,8 +28,8 @@ two_waiters() {
 in_text() {
     two_waiters
     "$dlock" inspect --waiters job >shown
-    grep -Eq '^waiter 0   .*:[0-9]+:first, exclusive, waits ' shown
-    grep -Eq '^waiter 1   .*:[0-9]+:second, shared, waits ' shown
+    grep -Eq '^waiter 0   .*:[0-9]+@[0-9a-f]{8}:first, exclusive, waits ' shown
+    grep -Eq '^waiter 1   .*:[0-9]+@[0-9a-f]{8}:second, shared, waits ' shown
     "$dlock" inspect job >shown
     if grep '^waiter ' shown; then die "not asked for"; fi
 }

@@ -19,9 +19,11 @@ static struct process process;
 static const char *label_of(long pid, const char *text)
 {
     static char label[256];
+    char space[DL_PID_SPACE_SIZE];
 
     (void)gethostname(host, sizeof host - 1);
-    (void)snprintf(label, sizeof label, "%s:%ld%s", host, pid, text);
+    dl_pid_space_read(space);
+    (void)snprintf(label, sizeof label, "%s:%ld@%s%s", host, pid, space, text);
     return label;
 }
 
@@ -43,6 +45,11 @@ Test(process, labels_that_name_none)
                                          "web1:5x",
                                          "web1:+5",
                                          "web1: 5",
+                                         "web1:5@",
+                                         "web1:5@0123456",
+                                         "web1:5@0123456g",
+                                         "web1:5@012345678",
+                                         "web1:5@01234567x",
                                          "web1:999999999999999999999"};
 
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
@@ -57,6 +64,23 @@ Test(process, of_another_host)
     cr_assert_eq(state_of("no.such.host:1:nightly"), PROCESS_ELSEWHERE);
     cr_assert_eq(process.pid, 1);
     cr_assert_str_eq(process.host, "no.such.host");
+}
+
+/* Its number may be another process's here, or nobody's. */
+Test(process, of_another_pid_namespace)
+{
+    char label[256];
+
+    (void)gethostname(host, sizeof host - 1);
+    (void)snprintf(label, sizeof label, "%s:%ld@00000000:nightly", host, (long)getpid());
+    cr_assert_eq(state_of(label), PROCESS_ELSEWHERE);
+    cr_assert_eq(process.pid, getpid());
+    cr_assert_str_eq(process.program, "");
+    cr_assert_not(process_is_here(&process));
+    (void)snprintf(label, sizeof label, "%s:%ld:nightly", host, (long)getpid());
+    cr_assert_eq(state_of(label), PROCESS_UNKNOWN, "of an earlier release");
+    cr_assert_eq(process.pid, getpid());
+    cr_assert_not(process_is_here(&process));
 }
 
 Test(process, that_runs_here)
@@ -105,19 +129,29 @@ Test(process, parents)
     cr_assert_eq(parents[0], getppid());
     for (size_t i = 0; i < count; i++)
         cr_assert_neq(parents[i], getpid());
+    cr_assert_eq(parents[count - 1], 1, "the first process of a container may hold a lock");
+    cr_assert(process_is_parent(&parent));
+    process_read(&own, label_of(getpid(), ""), -1);
+    cr_assert_not(process_is_parent(&own));
     process_read(&own, "no.such.host:1", -1);
     cr_assert_eq(process_parents(&own, parents), 0);
+    cr_assert_not(process_is_parent(&own));
 }
 
 Test(process, the_same)
 {
     struct process a, b;
 
-    process_read(&a, "web1:5:x", -1);
-    process_read(&b, "web1:5:y", -1);
+    process_read(&a, "web1:5@0000000a:x", -1);
+    process_read(&b, "web1:5@0000000a:y", -1);
     cr_assert(process_is_same(&a, &b));
-    process_read(&b, "web2:5:x", -1);
+    process_read(&b, "web2:5@0000000a:x", -1);
     cr_assert_not(process_is_same(&a, &b));
+    process_read(&b, "web1:5@0000000b:x", -1);
+    cr_assert_not(process_is_same(&a, &b), "two containers with one host name");
+    process_read(&a, "web1:5:x", -1);
+    process_read(&b, "web1:5:x", -1);
+    cr_assert_not(process_is_same(&a, &b), "not known");
     process_read(&a, "", -1);
     process_read(&b, "", -1);
     cr_assert_not(process_is_same(&a, &b), "unknown ones");

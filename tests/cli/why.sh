@@ -32,10 +32,10 @@ the_holder_and_the_queue() {
     "$dlock" run --label second --shared job -- true &
     waits 2 job
     exits 0 "$dlock" why job
-    grep -q "^holder     $host:[0-9]*:night shift, exclusive, held [0-9.]*s, [0-9.]*s left$" out || die "$(<out)"
+    grep -q "^holder     $host:[0-9]*@[0-9a-f]*:night shift, exclusive, held [0-9.]*s, [0-9.]*s left$" out || die "$(<out)"
     grep -q '^process    [0-9]* (dlock) runs on this host$' out || die "$(<out)"
-    grep -Eq "^waiter 0   $host:[0-9]*:first, exclusive, waits [0-9.]+m?s$" out || die "$(<out)"
-    grep -Eq "^waiter 1   $host:[0-9]*:second, shared, waits [0-9.]+m?s$" out || die "$(<out)"
+    grep -Eq "^waiter 0   $host:[0-9]*@[0-9a-f]*:first, exclusive, waits [0-9.]+m?s$" out || die "$(<out)"
+    grep -Eq "^waiter 1   $host:[0-9]*@[0-9a-f]*:second, shared, waits [0-9.]+m?s$" out || die "$(<out)"
     if grep -e '^waits for' -e DEADLOCK out; then die "it waits for nothing"; fi
     exits 0 "$dlock" why --json job
     equal '["job","runs","dlock",[],["exclusive","shared"]]' "$(jq -c '.locks[0] | [.name,
@@ -66,14 +66,38 @@ with sqlite3.connect(sys.argv[1], timeout=30) as store:
 
 # This shell has the number of a process that held the lease before the shell began, or later.
 a_number_that_another_process_has_now() {
+    local space
     "$dlock" acquire --ttl 300s reused >token
-    labelled "$host:$$" 0
+    space=$("$dlock" --json inspect reused | jq -r '.holders[0].label | sub(".*@"; "")')
+    labelled "$host:$$@$space" 0
     exits 0 "$dlock" why reused
     grep -q "^process    $$ (.*) runs on this host$" out || die "$(<out)"
-    labelled "$host:$$" 86400
+    labelled "$host:$$@$space" 86400
     exits 0 "$dlock" why reused
     grep -q "^process    $$ has ended; the lease ends by itself" out || die "$(<out)"
     equal ended "$("$dlock" why --json reused | jq -r '.locks[0].holders[0].process.state')"
+}
+
+# From here the number is another process's, or nobody's.
+of_another_container() {
+    local space
+    unshare --pid --fork --mount-proc --kill-child "$dlock" run --ttl 6s job -- sleep 300 &
+    waits 0 job
+    unshare --pid --fork --mount-proc --kill-child "$dlock" run --ttl 6s job -- true &
+    waits 1 job
+    exits 0 "$dlock" why job
+    grep -q "^process    1 of host $host; whether it runs cannot be seen from here$" out || die "$(<out)"
+    if grep -e DEADLOCK -e 'waits for' -e 'has ended' out; then die "two processes with the number 1"; fi
+    equal '["elsewhere",1,null]' "$("$dlock" why --json job | jq -c '.locks[0].holders[0].process | [.state, .pid, .program]')"
+    space=$("$dlock" --json inspect job | jq -r '.holders[0].label | sub(".*@"; "")')
+    unshare --pid --fork --mount-proc --kill-child "$dlock" why job >inside
+    grep -q "^process    1 of host $host; whether" inside || die "$(<inside)"
+    "$dlock" acquire --ttl 300s reused >token
+    if [ "$space" = "$("$dlock" --json inspect reused | jq -r '.holders[0].label | sub(".*@"; "")')" ]; then die "$space"; fi
+    labelled "$host:999999999" 0 # of an earlier release
+    exits 0 "$dlock" why reused
+    grep -q "^process    999999999 of host $host; whether it runs cannot be seen from here$" out || die "$(<out)"
+    equal '["unknown",999999999]' "$("$dlock" why --json reused | jq -c '.locks[0].holders[0].process | [.state, .pid]')"
 }
 
 # then_takes URI NAME: a command that takes the name when the file go is there
@@ -165,11 +189,12 @@ bad_arguments() {
     if grep hush out err; then die "the password is shown"; fi
 }
 
-need jq /usr/bin/python3
+need jq /usr/bin/python3 unshare
 shows "why: a free name exits 1" a_free_name
 shows "why: the holder, its process, and the waiters in order" the_holder_and_the_queue
 shows "why: a process that ended, and one that is stopped" the_process_of_the_holder
 shows "why: a number that belongs to another process now" a_number_that_another_process_has_now
+shows "why: a process of another PID namespace is not judged, and is no part of a deadlock" of_another_container
 shows "why: what the holders wait for, one after another" a_chain_is_no_deadlock
 shows "why: names a planted cycle of three processes over two stores" a_planted_deadlock_over_two_stores
 shows "why: a store that is not given is not known" one_store_of_two_shows_no_deadlock

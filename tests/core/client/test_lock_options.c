@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* C24: a copy, and handles with other data do not share it. */
 Test(terms, data_are_copied_and_compared)
@@ -39,6 +40,7 @@ Test(terms, data_are_copied_and_compared)
 
 Test(terms, the_same_are_shared_and_others_are_not)
 {
+    char number[32];
     struct dl_settings settings;
     struct dl_lock_options *last = NULL, *a, *b, *c, *d;
 
@@ -57,6 +59,9 @@ Test(terms, the_same_are_shared_and_others_are_not)
     cr_assert_eq(c->ttl_ms, 77000);
     cr_assert_str_eq(d->label_text, "nightly");
     cr_assert_str_eq(strrchr(d->label, ':') + 1, "nightly");
+    (void)snprintf(number, sizeof number, ":%ld@", (long)getpid());
+    cr_assert_not_null(strstr(d->label, number), "%s", d->label);
+    cr_assert_eq(strcspn(strchr(d->label, '@') + 1, ":"), 8, "%s", d->label);
     dl_lock_options_unref(a);
     cr_assert_eq(b->refs, 1, "the other handle has them still");
     dl_lock_options_unref(b);
