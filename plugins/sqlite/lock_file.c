@@ -43,7 +43,8 @@ static int file_open(const struct sqlite_config *config, const char *path, struc
         fd = open(path, FLAGS | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
         return -1;
-    if (fstat(fd, file) == 0 && !sqlite_trust_is_foreign(file, &store, config->directory)) {
+    if (fstat(fd, file) == 0 && file->st_size == 0 &&
+        !sqlite_trust_is_foreign(file, &store, config->directory)) {
         give_to_writers(fd, file, &store);
         return fd;
     }

@@ -11,11 +11,11 @@
 
 #include "config.h"
 
-#define SQ_LOCK_SUFFIX "-lock"
+#define SQ_LOCK_SUFFIX "-dlock-setup"
 
-/* Waits until until_ns of sqlite_clock_boottime. A descriptor for
- * sqlite_lock_file_give; or -1 and errno: EBUSY if another process kept it locked, EPERM if a user
- * who may not write the store may have made it. */
+/* Waits until until_ns of sqlite_clock_boottime. A descriptor for sqlite_lock_file_give; or -1 and
+ * errno: EBUSY if another process kept it locked, EPERM if it is not empty, or if a user who may
+ * not write the store may have made it. */
 int sqlite_lock_file_take(const struct sqlite_config *config, int64_t until_ns);
 void sqlite_lock_file_give(const struct sqlite_config *config, int fd);
 

@@ -106,6 +106,17 @@ static bool is_being_closed(sqlite3 *handle)
            held == SQLITE_LOCK_NONE;
 }
 
+/* Also of the database of another program SQLite removes the -wal that it made, or copies it. */
+static enum dlock_status visit_end(sqlite3 *handle, const struct sqlite_config *config,
+                                   enum dlock_status status, struct dlock_error *err)
+{
+    struct dlock_error unused = DLOCK_ERROR_INIT;
+    enum dlock_status trust =
+        sqlite_db_trust(handle, config, false, status == DLOCK_OK ? err : &unused);
+
+    return status == DLOCK_OK ? trust : status;
+}
+
 /* OK: nobody else had the file open, and it is a store now if it was empty. BUSY: somebody has it
  * open. TIMEOUT: somebody is closing it. After the first read in exclusive mode the file stays
  * locked until the connection is closed; user_version is the shortest read: the schema takes as
@@ -129,10 +140,8 @@ static enum dlock_status visit(sqlite3 *handle, const struct sqlite_config *conf
         rc = sqlite_layout_make(handle);
     if ((rc & 0xff) == SQLITE_BUSY)
         return is_being_closed(handle) ? DLOCK_TIMEOUT : DLOCK_BUSY;
-    if (rc == SQLITE_OK && status == DLOCK_OK)
-        return sqlite_db_trust(handle, config, false, err);
     if (rc == SQLITE_OK)
-        return status;
+        return visit_end(handle, config, status, err);
     status = sqlite_errmap_fail(err, handle, config, sqlite_errmap_status(rc), rc);
     return sqlite_errmap_limit(handle, status, err);
 }

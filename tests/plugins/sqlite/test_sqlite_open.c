@@ -222,6 +222,7 @@ Test(open, CONFIG_the_database_of_another_program)
 Test(open, CONFIG_the_wal_database_of_another_program)
 {
     foreign("PRAGMA journal_mode = WAL; CREATE TABLE names (a); PRAGMA application_id = 7");
+    cr_assert_neq(access(in_directory("locks.db-wal"), F_OK), 0, "nothing is left beside it");
 }
 
 Test(open, CONFIG_a_layout_of_the_future)

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char directory[64], path[64], lock_path[80];
+static char directory[64], path[64], lock_path[96];
 static struct sqlite_config config = {.real = path, .directory = directory};
 static struct dlt_store s;
 
@@ -102,6 +102,17 @@ Test(setup, AUTH_a_lock_file_of_another_user_in_a_directory_of_everybodys)
     cr_assert_eq(chown(lock_path, 65501, 65501), 0);
     cr_assert_eq(dlt_store_open(&s), DLOCK_AUTH, "%s", s.err.message);
     cr_assert_not_null(strstr(s.err.message, lock_path), "%s", s.err.message);
+}
+
+/* It would be removed. */
+Test(setup, AUTH_a_file_of_another_program_in_the_place_of_the_lock_file)
+{
+    int fd = open(lock_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+
+    cr_assert_eq(write(fd, "x", 1), 1);
+    (void)close(fd);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_AUTH, "%s", s.err.message);
+    cr_assert_eq(access(lock_path, F_OK), 0);
 }
 
 /* A process that is stopped in its last close has the file for itself, and -wal and -shm are gone.
