@@ -53,6 +53,7 @@ static enum dlock_status common_init(struct resp_config *node, const struct dloc
         .prefix = prefix != NULL ? prefix : "",
         .unsafe_eviction = target->number(target, "unsafe_eviction") != 0,
         .restart_guard_ms = target->number(target, "restart_guard"),
+        .asks_past = target->number(target, "restart_guard") > 0,
         .secure = strcmp(target->scheme, "redlocks") == 0,
     };
     if (strlen(node->prefix) > RESP_PREFIX_MAX || strpbrk(node->prefix, "{}") != NULL)

@@ -113,6 +113,11 @@ void redlock_deliver(struct redlock_node *node, const struct redlock_sent_reques
     struct redlock_round *round = redlock_round_find(session, sent->round_id);
     struct redlock_sent_request release;
 
+    if (sent->kind == SENT_LOOK) {
+        if (reply != NULL)
+            redlock_round_look(session, node, sent->number);
+        return;
+    }
     if (sent->kind == SENT_RELEASE && reply != NULL && resp_error_is(reply, "NOSCRIPT")) {
         redlock_node_text_unknown(node, REDLOCK_SCRIPT_RELEASE, sent);
         release = *sent;

@@ -33,8 +33,26 @@ static enum dlock_status read_secret(struct resp_connection *connection, char **
     return redlock_config_secret(node->config, node->index, node->target, secret, err);
 }
 
-/* Refuses a server that may have no vote: without a run_id it may be two of the nodes. The guard
- * time counts from now, which is after the server read its uptime. */
+/* [restart_guard] The time counts from now, which is after the server read its uptime. A server
+ * that was promoted may lack what its master granted, and does not say when that was: its time
+ * counts from when this session saw it first. */
+static void votes_set(struct redlock_node *node)
+{
+    const struct resp_info *info = &node->connection.info;
+    int64_t guard_ms = node->connection.config->restart_guard_ms;
+
+    node->votes_ns = node->ready_ns + resp_guard_left_ms(guard_ms, info->uptime_s) * DL_NS_PER_MS;
+    if (!resp_info_was_promoted(info))
+        return;
+    if (strcmp(node->promoted, info->replid) != 0) {
+        memcpy(node->promoted, info->replid, sizeof node->promoted);
+        node->promoted_ns = node->ready_ns;
+    }
+    if (node->votes_ns < node->promoted_ns + guard_ms * DL_NS_PER_MS)
+        node->votes_ns = node->promoted_ns + guard_ms * DL_NS_PER_MS;
+}
+
+/* Refuses a server that may have no vote: without a run_id it may be two of the nodes. */
 static void on_ready(struct resp_connection *connection)
 {
     struct redlock_node *node = (struct redlock_node *)connection;
@@ -53,11 +71,10 @@ static void on_ready(struct resp_connection *connection)
     }
     connection->failures = 0;
     node->requests = 0;
+    node->unlooked = 0;
     memset(node->texts, 0, sizeof node->texts);
     node->ready_ns = now(node);
-    node->votes_ns = node->ready_ns + resp_guard_left_ms(connection->config->restart_guard_ms,
-                                                         connection->info.uptime_s) *
-                                          DL_NS_PER_MS;
+    votes_set(node);
 }
 
 static void on_reply(struct resp_connection *connection, const redisReply *reply)
@@ -70,7 +87,10 @@ static void on_reply(struct resp_connection *connection, const redisReply *reply
         return;
     }
     sent = sent_next(node);
-    node->deliver(node, &sent, reply);
+    if (sent.kind == SENT_LOOK && !resp_info_is_same_master(&connection->info, reply))
+        resp_connection_drop(connection, DLOCK_UNAVAILABLE, "not the master that it was");
+    else
+        node->deliver(node, &sent, reply);
 }
 
 static void on_end(struct resp_connection *connection)
@@ -113,8 +133,8 @@ void redlock_node_close(struct redlock_node *node)
 
 /* ---- requests ---- */
 
-bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
-                       const struct redlock_sent_request *sent)
+static bool request_add(struct redlock_node *node, const char *bytes, size_t len,
+                        const struct redlock_sent_request *sent)
 {
     struct resp_connection *connection = &node->connection;
     struct redlock_sent_request *next = NULL;
@@ -129,8 +149,37 @@ bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
     next = &node->sent[(node->first + node->count++) % REDLOCK_NODE_SENT_MAX];
     *next = *sent;
     next->number = ++node->requests;
+    return true;
+}
+
+static void look_add(struct redlock_node *node)
+{
+    static const char look[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
+    const struct redlock_sent_request sent = {.kind = SENT_LOOK, .sent_ns = now(node)};
+
+    (void)request_add(node, look, sizeof look - 1, &sent); /* without it the answers do not count */
+    node->unlooked = 0;
+}
+
+/* If a part fails, another one may have left. */
+static void flush(struct redlock_node *node)
+{
+    if (node->unlooked > 0)
+        look_add(node);
+    if (node->connection.state == RESP_READY && node->connection.out_len > 0)
+        (void)resp_connection_flush(&node->connection);
+}
+
+bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
+                       const struct redlock_sent_request *sent)
+{
+    if (!request_add(node, bytes, len, sent))
+        return false;
+    node->unlooked += sent->looks;
+    if (node->unlooked == REDLOCK_NODE_LOOK)
+        look_add(node);
     if (!node->corked)
-        (void)resp_connection_flush(connection); /* if it fails, a part may have left */
+        flush(node);
     return true;
 }
 
@@ -142,8 +191,7 @@ void redlock_node_cork(struct redlock_node *node)
 void redlock_node_uncork(struct redlock_node *node)
 {
     node->corked = false;
-    if (node->connection.state == RESP_READY && node->connection.out_len > 0)
-        (void)resp_connection_flush(&node->connection);
+    flush(node);
 }
 
 void redlock_node_text_sent(struct redlock_node *node, enum redlock_script_id script)

@@ -16,7 +16,8 @@
 enum redlock_sent_kind {
     SENT_ANY,     /* the answer matters to its round alone */
     SENT_ACQUIRE, /* the node may have granted a lease */
-    SENT_RELEASE  /* is sent again with the text of its script, if the node does not know that */
+    SENT_RELEASE, /* is sent again with the text of its script, if the node does not know that */
+    SENT_LOOK     /* whether the node is still the server that was judged; see node.c */
 };
 
 /* What is remembered of a request until it is answered. */
@@ -25,6 +26,7 @@ struct redlock_sent_request {
     uint64_t number;   /* of the request on its connection, from 1 on; redlock_node_send sets it */
     int64_t sent_ns;
     enum redlock_sent_kind kind;
+    bool looks; /* its answer counts after the look behind it */
     /* The rest is set for SENT_ACQUIRE and SENT_RELEASE: */
     int what;          /* enum redlock_release_kind */
     unsigned refusals; /* of a release, so far */
@@ -34,13 +36,24 @@ struct redlock_sent_request {
 };
 
 /* A node with so many requests without an answer is not asked for new locks. */
-#define REDLOCK_NODE_SENT_FEW 32
+#define REDLOCK_NODE_SENT_FEW 48
 /* ... and more than the requests and undoings of the last exchange, which a node that is a little
  * slower than a majority may still owe. */
 #define REDLOCK_NODE_SENT_BATCH 2
-/* Room for them, and for a request, its undoing and a queue entry of each name of a batch. */
+/* Room for them, and for a request, a look, an undoing and a queue entry of each name of a batch.
+ */
 #define REDLOCK_NODE_SENT_MAX \
-    (REDLOCK_NODE_SENT_FEW + (REDLOCK_NODE_SENT_BATCH + 3) * REDLOCK_BATCH_MOST)
+    (REDLOCK_NODE_SENT_FEW + (REDLOCK_NODE_SENT_BATCH + 4) * REDLOCK_BATCH_MOST)
+
+/*
+ * A connection may outlive what it was made to: a proxy keeps it while the server behind it starts
+ * anew, and a server keeps it while it is a replica for a moment. Either may have forgotten locks.
+ * So a look (INFO replication) follows the requests for new locks of a write, and each so many of
+ * them. An answer counts when the look behind it has found the server that on_ready judged: the
+ * identity of a server never comes back, so the requests before found it, too. If not, the
+ * connection is dropped; else the look is delivered.
+ */
+#define REDLOCK_NODE_LOOK 16
 
 struct redlock_node;
 
@@ -54,12 +67,15 @@ struct redlock_node {
     const struct redlock_config *config;
     const struct dlock_target *target; /* to read passwords of; valid while it is advanced */
     redlock_deliver_fn *deliver;
-    void *owner;                          /* for deliver */
-    unsigned index;                       /* among the nodes */
-    int64_t ready_ns;                     /* when the answer to INFO was read */
-    int64_t votes_ns;                     /* no vote on a new lock before [restart_guard] */
-    bool corked;                          /* requests leave with redlock_node_uncork */
-    uint64_t requests;                    /* that were sent on this connection */
+    void *owner;                     /* for deliver */
+    unsigned index;                  /* among the nodes */
+    int64_t ready_ns;                /* when the answer to INFO was read */
+    int64_t votes_ns;                /* no vote on a new lock before [restart_guard] */
+    char promoted[RESP_RUN_ID_SIZE]; /* the replication id since the last promotion; "": none */
+    int64_t promoted_ns;             /* when that was seen first */
+    bool corked;                     /* requests leave with redlock_node_uncork */
+    unsigned unlooked;               /* requests that a look has to follow */
+    uint64_t requests;               /* that were sent on this connection */
     uint64_t texts[REDLOCK_SCRIPT_COUNT]; /* the last one with the text of a script; 0: none */
     unsigned first, count;                /* of sent */
     struct redlock_sent_request sent[REDLOCK_NODE_SENT_MAX]; /* a ring; the last member */

@@ -106,6 +106,7 @@ static void send_to(struct redlock_round *round, unsigned i, int64_t now_ns)
         return;
     }
     answer->state = ANSWER_PENDING;
+    answer->request = node->requests;
     answer->life = node->connection.life;
     memcpy(answer->server, node->connection.info.run_id, sizeof answer->server);
     answer->until_ns = round->deadline_ns;
@@ -161,6 +162,7 @@ static void send_again(struct redlock_round *round, struct redlock_node *node, b
 
     if (sent && whole)
         redlock_node_text_sent(node, redlock_request_script(request));
+    round->answers[node->index].request = node->requests;
     if (!sent)
         refuse(&round->answers[node->index], DLOCK_UNAVAILABLE, "a second request cannot be sent");
     free(bytes);
@@ -232,12 +234,25 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
         next_send(round, node);
         return;
     }
-    answer->state = ANSWER_GIVEN;
+    answer->voted = sent->looks && answer->vote == QUORUM_YES;
+    answer->state = answer->voted ? ANSWER_PENDING : ANSWER_GIVEN;
     if (answer->vote == QUORUM_REFUSED)
         resp_connection_drop(&node->connection, DLOCK_PROTOCOL, "not an answer to this request");
     if (answer->vote == QUORUM_REFUSED) { /* nobody knows what the node did */
         answer->state = ANSWER_SILENT;
         (void)snprintf(answer->why, sizeof answer->why, "%s", node->connection.why);
+    }
+}
+
+void redlock_round_look(const struct redlock_session *session, const struct redlock_node *node,
+                        uint64_t number)
+{
+    for (size_t i = 0; i < session->round_count; i++) {
+        struct redlock_answer *answer = &session->rounds[i]->answers[node->index];
+
+        if (answer->state == ANSWER_PENDING && answer->voted && answer->request <= number &&
+            answer->life == node->connection.life)
+            answer->state = ANSWER_GIVEN;
     }
 }
 
@@ -352,6 +367,7 @@ static bool round_begin(struct redlock_round *round, int64_t now_ns)
     round->bytes = redlock_request_format(round->request, false, &round->len);
     round->no_memory = round->bytes == NULL;
     round->sent.round_id = ++last_round_id;
+    round->sent.looks = round->new_lock;
     round->start_ns = now_ns;
     round->verdict = QUORUM_WAIT;
     leave_out(round);

@@ -17,9 +17,9 @@
 enum redlock_answer_state {
     ANSWER_NOT_SENT, /* not yet */
     ANSWER_REFUSED,  /* certainly not executed: status, why */
-    ANSWER_PENDING,
-    ANSWER_SILENT, /* sent; no answer came in time, or the connection ended */
-    ANSWER_GIVEN   /* vote: yes or no */
+    ANSWER_PENDING,  /* or it is a vote already, and the look behind it is missing */
+    ANSWER_SILENT,   /* sent; no answer came in time, or the connection ended */
+    ANSWER_GIVEN     /* vote: yes or no */
 };
 
 struct redlock_answer {
@@ -27,6 +27,8 @@ struct redlock_answer {
     enum redlock_quorum_vote vote;
     bool straggler;       /* an older answer was overdue when the request was sent */
     bool again;           /* the node was asked `next` */
+    bool voted;           /* PENDING: the vote is there */
+    uint64_t request;     /* its number on the connection, or that of the look behind it */
     int64_t until_ns;     /* PENDING: the round waits until then */
     uint64_t life;        /* of the connection that it was sent on; 0: not sent */
     uint64_t undone_life; /* of the connection on which its undoing was answered; 0: none */
@@ -82,6 +84,10 @@ struct redlock_round *redlock_round_find(const struct redlock_session *session, 
 /* Takes the answer to a request of the round. */
 void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
                           const struct redlock_sent_request *sent, const redisReply *reply);
+
+/* A look found that the node is what it was: what it answered before counts. */
+void redlock_round_look(const struct redlock_session *session, const struct redlock_node *node,
+                        uint64_t number);
 
 /* Adds a line for each node to err: the vote, or why there is none. */
 void redlock_round_report(struct dlock_error *err, const struct redlock_round *round);

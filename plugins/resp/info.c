@@ -157,6 +157,20 @@ void resp_info_parse_config(struct resp_info *info, const redisReply *reply)
     }
 }
 
+static bool has_line(const redisReply *reply, const char *name, const char *value)
+{
+    char line[RESP_RUN_ID_SIZE + 24];
+    size_t len = (size_t)snprintf(line, sizeof line, "%s:%s\r", name, value);
+
+    return memmem(reply->str, (size_t)reply->len, line, len) != NULL;
+}
+
+bool resp_info_is_same_master(const struct resp_info *info, const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_STRING && has_line(reply, "role", "master") &&
+           has_line(reply, "master_replid", info->replid);
+}
+
 static bool evicts(const struct resp_info *info)
 {
     return info->max_memory != 0 && strcmp(info->policy, "noeviction") != 0;

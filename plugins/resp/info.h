@@ -40,6 +40,10 @@ void resp_info_parse(struct resp_info *info, const char *text, size_t len);
 /* Reads the answer to CONFIG GET. */
 void resp_info_parse_config(struct resp_info *info, const redisReply *reply);
 
+/* Whether an answer to INFO replication is of the server of info, as a master, since the same start
+ * and the same promotion. */
+bool resp_info_is_same_master(const struct resp_info *info, const redisReply *reply);
+
 /* Whether locks may be taken at this server. OK: caps is set to the capabilities in force;
  * UNAVAILABLE, PROTOCOL or CONFIG: err says why not. */
 enum dlock_status resp_info_judge(const struct resp_info *info, const struct resp_config *config,

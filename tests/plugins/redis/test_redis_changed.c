@@ -2,12 +2,10 @@
 /* Tests: plugins/redis/check.c */
 /* Is what a client learned about its server learned again, when it changes under a client that is
  * open and idle? (C1, C16) */
+#include "hiding_proxy.h"
 #include "redis_kit.h"
 
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -136,119 +134,15 @@ Test(changed, C1_a_release_at_another_server_passes_nothing_on)
     t.ops->forget(t.self, &b.req);
 }
 
-/* ---- a proxy that understands the protocol keeps the client's connection ---- */
-
-struct proxy {
-    int listener, stop[2];
-    unsigned to;
-    char address[32];
-    pthread_t thread;
-};
-
-static int server_dial(unsigned port)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    int fd = -1;
-
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int i = 0; i < 200; i++) {
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0)
-            return fd;
-        (void)close(fd);
-        dlt_sleep_ms(20);
-    }
-    return -1;
-}
-
-static bool pass(int from, int to)
-{
-    char bytes[4096];
-    ssize_t len = recv(from, bytes, sizeof bytes, 0);
-
-    return len > 0 && send(to, bytes, (size_t)len, MSG_NOSIGNAL) == len;
-}
-
-/* A client's connection, which outlives those to the server. */
-struct pair {
-    int client, server;
-};
-
-static void pair_serve(struct pair *pair, const struct pollfd *fds, unsigned to)
-{
-    if (pair->server < 0 || (fds[1].revents != 0 && !pass(pair->server, pair->client))) {
-        if (pair->server >= 0)
-            (void)close(pair->server);
-        pair->server = server_dial(to);
-    }
-    if (fds[0].revents != 0 && !pass(pair->client, pair->server)) {
-        (void)close(pair->client);
-        (void)close(pair->server);
-        *pair = (struct pair){-1, -1};
-    }
-}
-
-static void *proxy_run(void *arg)
-{
-    const struct proxy *proxy = arg;
-    struct pair pairs[8];
-    struct pollfd fds[18] = {{proxy->stop[0], POLLIN, 0}, {proxy->listener, POLLIN, 0}};
-    size_t n = 0;
-
-    while (fds[0].revents == 0) {
-        for (size_t i = 0; i < n; i++) {
-            fds[2 + 2 * i] = (struct pollfd){pairs[i].client, POLLIN, 0};
-            fds[3 + 2 * i] = (struct pollfd){pairs[i].server, POLLIN, 0};
-        }
-        if (poll(fds, 2 + 2 * n, -1) <= 0)
-            continue;
-        for (size_t i = 0; i < n; i++)
-            if (pairs[i].client >= 0)
-                pair_serve(&pairs[i], &fds[2 + 2 * i], proxy->to);
-        if (fds[1].revents != 0 && n < 8) {
-            pairs[n].client = accept(proxy->listener, NULL, NULL);
-            pairs[n++].server = server_dial(proxy->to);
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        (void)close(pairs[i].client);
-        (void)close(pairs[i].server);
-    }
-    return NULL;
-}
-
-static void proxy_start(struct proxy *proxy, unsigned to)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t len = sizeof at;
-
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    proxy->to = to;
-    proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(proxy->listener, (struct sockaddr *)&at, sizeof at), 0);
-    cr_assert_eq(listen(proxy->listener, 8), 0);
-    cr_assert_eq(getsockname(proxy->listener, (struct sockaddr *)&at, &len), 0);
-    cr_assert_eq(pipe(proxy->stop), 0);
-    (void)snprintf(proxy->address, sizeof proxy->address, "127.0.0.1:%u", ntohs(at.sin_port));
-    cr_assert_eq(pthread_create(&proxy->thread, NULL, proxy_run, proxy), 0);
-}
-
-static void proxy_stop(struct proxy *proxy)
-{
-    cr_assert_eq(write(proxy->stop[1], "x", 1), 1);
-    (void)pthread_join(proxy->thread, NULL);
-    (void)close(proxy->listener);
-    (void)close(proxy->stop[0]);
-    (void)close(proxy->stop[1]);
-}
+/* ---- a restart that nobody sees ---- */
 
 /* C1: also for a client that asked a moment ago. */
 Test(changed, C1_a_restart_that_a_proxy_hides_has_its_guard)
 {
-    static struct proxy proxy;
+    static struct dlt_hiding_proxy proxy;
     int64_t up_ns = 0;
 
-    proxy_start(&proxy, server.port);
+    cr_assert(dlt_hiding_proxy_start(&proxy, server.port));
     hold(proxy.address);
     dlt_redis_kill(&server);
     up_ns = dlt_host_now(t.shared);
@@ -260,7 +154,7 @@ Test(changed, C1_a_restart_that_a_proxy_hides_has_its_guard)
     cr_assert_geq(dlt_host_now(t.shared) - up_ns, GUARD_MS * DLT_NS_PER_MS);
     dlt_session_close(&s);
     dlt_session_close(&t);
-    proxy_stop(&proxy);
+    dlt_hiding_proxy_stop(&proxy);
 }
 
 /* ---- durability ---- */
@@ -322,7 +216,7 @@ Test(changed, C1_a_replica_that_attaches_ends_grants_until_it_has_gone)
 /* As redis-cli --rdb does: it says no port, and cannot become a master. */
 static int backup_start(struct dlt_redis *of)
 {
-    int fd = server_dial(of->port);
+    int fd = dlt_hiding_proxy_dial(of->port);
 
     cr_assert_eq(send(fd, "SYNC\r\n", 6, MSG_NOSIGNAL), 6);
     says_wait(of, "connected_slaves:1");

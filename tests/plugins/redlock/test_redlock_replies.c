@@ -12,13 +12,15 @@
 #define NODES 3
 
 /* What a new connection asks, and is told. */
-#define HELLO                                                                         \
-    "conn\nany 7\nsend "                                                              \
-    "\"+OK\\r\\n$%zu\\r\\n%s\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n-NOPERM " \
+#define HELLO                                                                           \
+    "conn\nany %d\nsend "                                                               \
+    "\"+OK\\r\\n$%zu\\r\\n%s\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n$0\\r\\n\\r\\n%s-NOPERM " \
     "no\\r\\n-NOPERM no\\r\\n\"\n"
 #define INFO                                                                              \
     "redis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime_" \
     "in_seconds:%s\\r\\nmaster_replid:0\\r\\n"
+/* A look: the node is the same. */
+#define LOOK         "any\nsend \"$30\\r\\nrole:master\\r\\nmaster_replid:0\\r\\n\\r\\n\"\n"
 #define INFO_ESCAPES 5 /* "\r\n" is written in four bytes, and sent in two */
 
 const struct dlock_plugin *dlock_plugin_redlock(void);
@@ -46,8 +48,9 @@ static enum dlock_status open_nodes(const char *answer, bool named)
             escapes++;
         }
         (void)snprintf(script, sizeof script,
-                       "framing resp\n" HELLO "any\nsend \"%s\\r\\n\"\nany\n",
-                       strlen(info) - 2 * escapes, info, answer);
+                       "framing resp\n" HELLO "any\nsend \"%s\\r\\n\"\n" LOOK "any\n",
+                       guard != NULL ? 9 : 7, strlen(info) - 2 * escapes, info,
+                       guard != NULL ? "$0\\r\\n\\r\\n$0\\r\\n\\r\\n" : "", answer);
         cr_assert(dlt_scripted_start(&servers[i], script), "%s", servers[i].report);
         used += (size_t)snprintf(nodes + used, sizeof nodes - used, "%sredis://127.0.0.1:%u",
                                  i > 0 ? "\n" : "", servers[i].port);
