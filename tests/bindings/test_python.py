@@ -4,9 +4,14 @@
     test_python.py SOURCE-DIR C-COMPILER REDIS-PORT
 """
 
+import _thread
+import copy
 import ctypes
 import gc
+import math
+import multiprocessing
 import os
+import pickle
 import re
 import signal
 import socket
@@ -15,11 +20,12 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 
 import dlock
 import tap
-from dlock import _library
+from dlock import _attempt, _library
 
 SOURCE, COMPILER, PORT = sys.argv[1:4]
 FOLDER = tempfile.TemporaryDirectory()
@@ -159,6 +165,46 @@ class Locks(unittest.TestCase):
         with self.assertRaises(dlock.Error) as caught:
             dlock.Lock("").acquire()
         self.assertEqual(caught.exception.name, "INVALID")
+        for name in (5, None, ["a"], 1.5):
+            self.assertRaises(TypeError, dlock.Lock, name)
+        self.assertRaises(TypeError, dlock.Lock, "x", data=5)
+
+    def test_times(self):
+        """a time that makes no sense raises ValueError; inf waits forever, and so does 1e300"""
+        for timeout in (-1, -0.001, math.nan, -math.inf):
+            self.assertRaises(ValueError, dlock.Lock, "times", timeout=timeout)
+            self.assertRaises(ValueError, dlock.Lock("times").acquire, timeout)
+        for seconds in (0, -1, math.nan, math.inf):
+            self.assertRaises(ValueError, dlock.Lock, "times", ttl=seconds)
+            self.assertRaises(ValueError, dlock.Lock, "times", max_hold=seconds)
+        with self.assertRaises(dlock.Error) as caught:
+            dlock.Lock("times", ttl=1e17).acquire()
+        self.assertEqual(caught.exception.name, "INVALID")
+        for timeout in (math.inf, 1e300):
+            holder = dlock.Lock("times").acquire()
+            releaser = threading.Timer(0.05, holder.release)
+            releaser.start()
+            with dlock.Lock("times", timeout=timeout):
+                releaser.join()
+
+    def test_copies(self):
+        """a copy, or what was pickled, is an owner of its own, and holds nothing"""
+        with dlock.Lock("copies", timeout=0, ttl=77, label="a", data=b"\xff") as lock:
+            for other in (copy.copy(lock), copy.deepcopy(lock), pickle.loads(pickle.dumps(lock))):
+                self.assertEqual((other.name, other.held), ("copies", False))
+                self.assertRaises(dlock.Busy, other.acquire)
+                self.assertRaises(dlock.NotHeld, other.release)
+                del other
+                gc.collect()
+                self.assertTrue(lock.held)
+        with pickle.loads(pickle.dumps(dlock.Lock("copies", ttl=77))) as other:
+            self.assertGreater(other.remaining, 50)
+        with dlock.Client(URI) as client:
+            self.assertRaises(TypeError, pickle.dumps, client)
+            self.assertRaises(TypeError, copy.copy, client)
+            self.assertRaises(TypeError, pickle.dumps, dlock.Lock("copies", client=client))
+            with copy.copy(dlock.Lock("copies", client=client)):
+                self.assertEqual(client.stats()["held"], 1)
 
     def test_store(self):
         """a store that is not there raises Unavailable, and a wrong URI Error"""
@@ -299,6 +345,88 @@ class Processes(unittest.TestCase):
             child.send_signal(signal.SIGINT)
             self.assertEqual(child.communicate(timeout=60)[0], "interrupted\n")
         self.assertTrue(dlock.Lock("int").try_acquire())
+
+
+    def test_interrupts(self):
+        """1,000 interrupts of the main thread at random moments, some of them twice: nothing is held"""
+        said = subprocess.run([sys.executable, "-c", INTERRUPTS], stdout=subprocess.PIPE, text=True,
+                              check=True, timeout=250).stdout.split()
+        self.assertEqual(said, ["1000", "left=0"])
+
+    def test_without_a_thread(self):
+        """an acquire that does not have to wait makes no thread"""
+        made, make = [], _attempt._thread.start_new_thread
+        _attempt._thread = types.SimpleNamespace(
+            start_new_thread=lambda *arguments: made.append(1) or make(*arguments))
+        try:
+            with dlock.Lock("threadless", timeout=10) as lock:
+                self.assertEqual(made, [])
+                self.assertRaises(dlock.Timeout, dlock.Lock("threadless").acquire, 0.05)
+                self.assertEqual(made, [1])
+                self.assertTrue(lock.held)
+        finally:
+            _attempt._thread = _thread
+
+    def test_spawned(self):
+        """a lock goes to a process that multiprocessing spawns"""
+        lock = dlock.Lock("spawned", timeout=0, uri=URI)  # the child makes a folder of its own
+        context = multiprocessing.get_context("spawn")
+        with lock, context.Pool(1) as pool:
+            self.assertFalse(pool.apply(dlock.Lock.try_acquire, (lock,)))
+        with context.Pool(1) as pool:
+            self.assertTrue(pool.apply(dlock.Lock.try_acquire, (lock,)))
+
+
+# Each round is interrupted at a random moment, and again soon after. The holder comes and goes: an
+# acquire has to wait or not. Prints how many rounds were interrupted, and how many left the lock.
+INTERRUPTS = """
+import dlock, random, signal, threading, time
+
+class Interrupt(BaseException): pass
+
+def interrupt(*_):
+    global interrupted
+    if armed:
+        interrupted = True
+        raise Interrupt
+
+def holder():
+    lock = dlock.Lock("interrupts", client=dlock.Client())
+    while not stop:
+        if busy:
+            with lock: time.sleep(random.random() * 0.003)
+        time.sleep(random.random() * 0.003)
+
+armed = interrupted = stop = busy = False
+left = count = 0
+signal.signal(signal.SIGALRM, interrupt)
+thread = threading.Thread(target=holder)
+thread.start()
+client = dlock.Client()
+while count < 1000:
+    busy = count % 2 == 1
+    lock, got, interrupted = dlock.Lock("interrupts", client=client), False, False
+    try:
+        armed = True
+        signal.setitimer(signal.ITIMER_REAL, random.random() * (0.006 if busy else 0.0003) + 1e-6,
+                         random.choice((0, 0.0002)))
+        lock.acquire(5)
+        got = True
+        armed = False
+    except Interrupt:
+        armed = False
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    count += interrupted
+    if got:
+        lock.release()
+    end = time.monotonic() + 10
+    while lock.held and time.monotonic() < end:
+        time.sleep(0.001)
+    left += lock.held
+stop = True
+thread.join()
+print(count, f"left={left}")
+"""
 
 
 class Layout(unittest.TestCase):

@@ -113,6 +113,9 @@ class Client:
     def __exit__(self, *_):
         self.close()
 
+    def __reduce__(self):
+        raise TypeError("a Client is a connection of its process, and cannot be copied or pickled")
+
     def __del__(self):
         if getattr(self, "_pointer", None) is not None and c is not None:
             self.close()
@@ -129,7 +132,11 @@ def _holder(info):
 
 
 def name_bytes(name):
-    return name.encode() if isinstance(name, str) else bytes(name)
+    if isinstance(name, str):
+        return name.encode()
+    if not isinstance(name, (bytes, bytearray, memoryview)):
+        raise TypeError(f"want str or bytes, not {type(name).__name__}")
+    return bytes(name)
 
 
 _shared = {}  # of this process: URI to client

@@ -8,6 +8,7 @@ import os
 import threading
 
 from . import _library as c
+from ._attempt import Attempt
 from ._client import name_bytes, shared_client, shared_is_open
 from ._errors import Busy, Lost, NotHeld, Timeout, check, error_of
 from ._notices import LOCK, RDLOCK, RENEW, UNLOCK, ended
@@ -16,8 +17,21 @@ FREE, HELD, DOUBTFUL, LOST = "free", "held", "doubtful", "lost"
 _STATES = (FREE, HELD, DOUBTFUL, LOST)
 
 
-def _ms(seconds):
-    return max(1, math.ceil(seconds * 1000))
+_MOST_MS = 2**63 - 1  # int64_t; for the library too long a time, and for a timeout forever
+
+
+def _ms(seconds, what):
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{what} is {seconds}, want a number of seconds above 0")
+    return min(math.ceil(seconds * 1000), _MOST_MS)
+
+
+def _timeout_ms(timeout):
+    if timeout is None:
+        return c.WAIT
+    if timeout == 0:
+        return c.TRY
+    return c.FOREVER if timeout == math.inf else _ms(timeout, "timeout")
 
 
 def _in_loop():
@@ -31,18 +45,24 @@ class Lock:
     """A lock. The object is the owner: threads that exclude each other use an object each.
 
     name: str or bytes of 1 to 255 bytes.
-    timeout: seconds to wait; 0: one attempt; None: as long as the URI says, or forever.
+    timeout: seconds to wait, or math.inf; 0: one attempt; None: as long as the URI says, or
+    forever.
     ttl: length of the lease in seconds. dlock renews it while the lock is held.
     max_hold: seconds after which the lock is renewed no more.
     data: str or bytes, at most 1024, that inspect shows while the lock is held: no secrets.
     client: a Client; without it, all locks of this process with this uri share one. Such a lock
-    may be made before a fork and used in the children, which get a client each.
+    may be made before a fork and used in the children, which get a client each; and it can be
+    pickled. A copy is an owner of its own, which holds nothing.
     """
 
     def __init__(self, name, *, timeout=None, ttl=None, max_hold=None, shared=False, label=None,
                  uri=None, client=None, data=None):
+        name_bytes(name)
+        _timeout_ms(timeout)
         self.name = name
         self.timeout = timeout
+        self._made_of = dict(ttl=ttl, max_hold=max_hold, shared=shared, label=label, uri=uri,
+                             client=client, data=data)
         self._mode = c.SHARED if shared else c.EXCLUSIVE
         self._uri = uri
         self._client = client
@@ -52,8 +72,8 @@ class Lock:
         self._making = {}  # process: a mutex, which a fork may leave locked, so that each has its own
         self._acquired = False  # in process _pid, and not released
         self._options = c.sized(c.Options)
-        self._options.ttl_ms = 0 if ttl is None else _ms(ttl)
-        self._options.max_hold_ms = 0 if max_hold is None else _ms(max_hold)
+        self._options.ttl_ms = 0 if ttl is None else _ms(ttl, "ttl")
+        self._options.max_hold_ms = 0 if max_hold is None else _ms(max_hold, "max_hold")
         self._options.label = None if label is None else label.encode()
         data = b"" if data is None else name_bytes(data)
         self._options.data = data
@@ -61,18 +81,30 @@ class Lock:
 
     def acquire(self, timeout=...):
         """Acquires the lock. Returns self; raises Busy, Timeout, Unknown or another Error."""
-        handle = self._own_handle()
-        timeout_ms = self._timeout_ms(timeout)
-        check(self._attempt(handle, timeout_ms) if timeout_ms == c.TRY else
-              self._wait(handle, timeout_ms))
-        self._acquired = True
+        timeout_ms = _timeout_ms(self.timeout if timeout is ... else timeout)
+        attempt = Attempt(self, self._own_handle(), self._mode)
+        try:
+            attempt.make(timeout_ms)
+        except BaseException:
+            # Python runs no handler of a signal between here and the end of the undoing call: a
+            # second interrupt comes too late to keep the lock from being unlocked.
+            attempt.abandoned = True
+            if attempt.waits:
+                if not attempt.is_done:
+                    c.library.dlock_cancel(attempt.handle)
+                attempt.undone.acquire()
+            elif attempt.error.status == 0:
+                c.library.dlock_unlock(attempt.handle, None)
+            raise
+        attempt.kept = self._acquired = True
         return self
 
     async def acquire_async(self, timeout=...):
         """acquire for asyncio: waits without a thread. A task that is cancelled has not the lock."""
         handle = await self._own_handle_async()
         operation = LOCK if self._mode == c.EXCLUSIVE else RDLOCK
-        check(await self._notices.run(handle, operation, self._timeout_ms(timeout)))
+        timeout_ms = _timeout_ms(self.timeout if timeout is ... else timeout)
+        check(await self._notices.run(handle, operation, timeout_ms))
         self._acquired = True
         return self
 
@@ -114,7 +146,7 @@ class Lock:
 
     def renew(self, ttl=None):
         """Extends the lease to ttl seconds from now. dlock renews by itself, too."""
-        check(c.call("dlock_renew", self._held_pointer(), 0 if ttl is None else _ms(ttl)))
+        check(c.call("dlock_renew", self._held_pointer(), 0 if ttl is None else _ms(ttl, "ttl")))
 
     def downgrade(self):
         """Turns an exclusive lock into a shared one without a gap."""
@@ -151,8 +183,10 @@ class Lock:
             return None
         return text.value.decode()
 
-    def __enter__(self):
-        return self.acquire()
+    __enter__ = acquire  # itself: an interrupt at its return would be between the two
+
+    def __reduce__(self):
+        return _made_again, (type(self), self.name, self.timeout, self._made_of)
 
     def __exit__(self, kind, *_):
         """Unlocks. A failure to unlock is raised unless the block raised something."""
@@ -188,13 +222,6 @@ class Lock:
             raise error_of(NotHeld.status)
         return self._pointer
 
-    def _timeout_ms(self, timeout):
-        if timeout is ...:
-            timeout = self.timeout
-        if timeout is None:
-            return c.WAIT
-        return c.TRY if timeout <= 0 else _ms(timeout)
-
     async def _operate(self, operation):
         """Begins an operation and waits for its end, which a cancelled task does, too."""
         check(await self._notices.run(self._held_pointer(), operation))
@@ -226,27 +253,6 @@ class Lock:
                 self._pointer = pointer.value
             return self._pointer
 
-    def _attempt(self, handle, timeout_ms):
-        return c.call("dlock_acquire", handle, self._mode, timeout_ms)
 
-    def _wait(self, handle, timeout_ms):
-        """In the main thread another thread waits, so that Ctrl-C and signal handlers end it."""
-        if threading.current_thread() is not threading.main_thread():
-            return self._attempt(handle, timeout_ms)
-        result, done = [], threading.Event()
-
-        def attempt():
-            result[:] = self._attempt(handle, timeout_ms)
-            done.set()
-
-        threading.Thread(target=attempt, daemon=True).start()
-        try:
-            done.wait()  # not Thread.join: it ends early if it is called again after an interrupt
-        except BaseException:
-            c.library.dlock_cancel(handle)
-            done.wait()
-            c.library.dlock_cancel_reset(handle)
-            if result[0] == 0:
-                c.call("dlock_unlock", handle)
-            raise
-        return tuple(result)
+def _made_again(kind, name, timeout, made_of):
+    return kind(name, timeout=timeout, **made_of)
