@@ -195,19 +195,24 @@ static void versions_take(const struct tls_options *options, struct version out[
         out[i] = version_of(paths[i]);
 }
 
-static bool is_same(const struct version *a, const struct version *b)
+/* A file that is not there, or not to be seen any more, as by a process that gave up its rights, is
+ * the one of before. */
+static bool is_same(const struct version *a, const struct version *now)
 {
-    return a->is_there == b->is_there && a->device == b->device && a->number == b->number &&
-           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+    if (!now->is_there)
+        return true;
+    return a->is_there && a->device == now->device && a->number == now->number &&
+           a->changed.tv_sec == now->changed.tv_sec && a->changed.tv_nsec == now->changed.tv_nsec;
 }
 
-/* With the mutex held, as the next function. strict: a version that is not old is not the same. */
+/* With the mutex held, as the next function. certain: a file that was new when it was read may have
+ * been changed since. */
 static bool is_from(const struct tls_context *context, const struct version now[WATCHED],
-                    bool strict)
+                    bool certain)
 {
     for (size_t i = 0; i < WATCHED; i++)
         if (!is_same(&context->from[i], &now[i]) ||
-            (strict && now[i].is_there && !context->from[i].is_old))
+            (certain && now[i].is_there && !context->from[i].is_old))
             return false;
     return true;
 }
@@ -223,7 +228,7 @@ static bool renew(struct tls_context *context, char *why, size_t why_size)
         return true;
     made = context_new(&context->options, why, why_size);
     if (made == NULL)
-        return false;
+        return context->made != NULL && is_from(context, now, false);
     SSL_CTX_free(context->made); /* its connections keep it */
     context->made = made;
     memcpy(context->from, now, sizeof now);
@@ -321,7 +326,7 @@ bool tls_context_is_current(struct tls_context *context)
 
     versions_take(&context->options, now);
     (void)pthread_mutex_lock(&context->mutex);
-    current = is_from(context, now, false);
+    current = context->for_good || is_from(context, now, false);
     (void)pthread_mutex_unlock(&context->mutex);
     return current;
 }

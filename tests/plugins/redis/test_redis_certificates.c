@@ -105,6 +105,21 @@ Test(certificates, FAI_2_files_that_do_not_fit_together_yet_are_UNAVAILABLE, .fi
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
 }
 
+/* As for a process that gave up its rights after it had opened the client. */
+Test(certificates, files_that_cannot_be_seen_any_more_are_those_of_before, .fini = stop)
+{
+    static const char *const names[] = {"ca.pem", "client.pem", "client.key"};
+    char path[96];
+
+    start();
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        cr_assert_eq(unlink(path_of(path, server.directory, names[i])), 0);
+    connections_end();
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
 /* ca=<(command) of a shell */
 Test(certificates, what_came_through_a_pipe_serves_later_connections, .fini = stop)
 {

@@ -408,8 +408,8 @@ static void counter_set(int64_t ahead_us)
                         (long long)(seconds * 1000000 + us + ahead_us));
 }
 
-/* C6: grants without a pause use up 32 numbers each. A server that forgets the counter begins at its
- * clock. */
+/* C6: grants without a pause use up 32 numbers each. A server that forgets the counter begins at
+ * its clock. */
 Test(slots, TRY_6_fences_wait_for_the_clock)
 {
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
