@@ -31,6 +31,11 @@ struct zk_link {
     bool closing;
     bool counts; /* it was connected, and later connections are counted [CNT-1] */
 
+    char hosts[ZK_HOSTS_SIZE]; /* that the library has, or gets with the next handle */
+    struct zk_names names;
+    bool looks_up;     /* names are looked up for the next connection */
+    int64_t looked_ns; /* since then, or until then */
+
     zhandle_t *handle;    /* NULL: there is none */
     bool inside;          /* the library runs, and calls back */
     int fd;               /* its socket; -1: none */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "greet.h"
 #include "lib/time.h"
-#include "net/resolve.h"
 #include "net/stream_connect.h"
 
 #include <stdlib.h>
@@ -15,20 +14,12 @@
 #define CLOSE_TYPE      (-11)
 #define LOOKUP_GRACE_NS (500 * DL_NS_PER_MS)
 #define ROUND_PAUSE_NS  (50 * DL_NS_PER_MS)
-#define ADDRESS_MOST    64
-
-/* The lookups of all names run at the same time. */
-struct lookup {
-    struct resolve_job *job; /* NULL: done */
-    int result;
-    struct addrinfo *list;
-};
 
 struct greet {
     struct zk_greeting *greeting;
     const struct zk_config *config;
     const struct dlock_host *host;
-    struct lookup lookups[ZK_SERVERS_MAX];
+    struct zk_names names;
     char endpoint[ADDRESS_HOST_MAX + 16]; /* of the server that is asked */
     bool closed;                          /* a server has closed the connection without an answer */
     struct dlock_error *err;
@@ -46,41 +37,12 @@ static enum dlock_status fail(const struct greet *greet, enum dlock_status statu
 
 /* ---- names ---- */
 
-static void lookups_begin(struct greet *greet)
+static void lookup_await(struct greet *greet, size_t server, int64_t deadline_ns)
 {
-    for (size_t i = 0; i < greet->config->count; i++) {
-        const struct address *server = &greet->config->servers[i];
-        struct lookup *lookup = &greet->lookups[i];
+    const struct timespec pause = {.tv_nsec = DL_NS_PER_MS};
 
-        lookup->result = resolve_number(server->host, server->port, &lookup->list);
-        if (lookup->result == 0)
-            continue;
-        lookup->result = EAI_AGAIN;
-        lookup->job = resolve_begin(server->host, server->port);
-    }
-}
-
-static void lookup_await(const struct greet *greet, struct lookup *lookup, int64_t deadline_ns)
-{
-    while (lookup->job != NULL) {
-        const struct timespec pause = {.tv_nsec = DL_NS_PER_MS};
-
-        if (resolve_poll(lookup->job, &lookup->result, &lookup->list))
-            lookup->job = NULL;
-        else if (now(greet) >= deadline_ns)
-            return;
-        else
-            (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-    }
-}
-
-static void lookups_end(struct greet *greet)
-{
-    for (size_t i = 0; i < greet->config->count; i++) {
-        resolve_abandon(greet->lookups[i].job);
-        if (greet->lookups[i].list != NULL)
-            freeaddrinfo(greet->lookups[i].list);
-    }
+    while (!zk_names_done(&greet->names, server) && now(greet) < deadline_ns)
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
 /* ---- the greeting ---- */
@@ -208,12 +170,12 @@ static enum dlock_status address_ask(struct greet *greet, const struct addrinfo 
 
 static enum dlock_status server_ask(struct greet *greet, size_t i, int64_t deadline_ns)
 {
-    struct lookup *lookup = &greet->lookups[i];
+    const struct zk_lookup *lookup = &greet->names.lookups[i];
     enum dlock_status status = DLOCK_UNAVAILABLE;
     unsigned left = 0;
 
     address_format(&greet->config->servers[i], greet->endpoint, sizeof greet->endpoint);
-    lookup_await(greet, lookup, deadline_ns);
+    lookup_await(greet, i, deadline_ns);
     if (lookup->result != 0)
         return dlock_fail(greet->err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,
                           "%s: looking up the host: %s", greet->endpoint,
@@ -229,45 +191,14 @@ static enum dlock_status server_ask(struct greet *greet, size_t i, int64_t deadl
     return status;
 }
 
-/* ---- the list for the library ---- */
-
-static bool hosts_have(const char *hosts, const char *text)
-{
-    const size_t len = strlen(text);
-
-    for (const char *at = strstr(hosts, text); at != NULL; at = strstr(at + 1, text)) {
-        if ((at == hosts || at[-1] == ',') && (at[len] == ',' || at[len] == '\0'))
-            return true;
-    }
-    return false;
-}
-
-static void hosts_add(struct greet *greet, const struct addrinfo *to)
-{
-    char *hosts = greet->greeting->hosts;
-    const size_t len = strlen(hosts);
-    char host[ADDRESS_MOST], service[8], text[ADDRESS_MOST + 16];
-
-    if (getnameinfo(to->ai_addr, to->ai_addrlen, host, sizeof host, service, sizeof service,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return;
-    (void)snprintf(text, sizeof text, to->ai_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
-                   service);
-    if (hosts_have(hosts, text) || len + 1 + strlen(text) >= ZK_HOSTS_SIZE)
-        return;
-    (void)snprintf(hosts + len, ZK_HOSTS_SIZE - len, "%s%s", len > 0 ? "," : "", text);
-}
-
-/* Names that take longer than the others are done without. */
+/* Names that take longer than the others are done without, until the next connection. */
 static void hosts_write(struct greet *greet, int64_t deadline_ns)
 {
     const int64_t grace_ns = now(greet) + LOOKUP_GRACE_NS;
 
-    for (size_t i = 0; i < greet->config->count; i++) {
-        lookup_await(greet, &greet->lookups[i], grace_ns < deadline_ns ? grace_ns : deadline_ns);
-        for (const struct addrinfo *at = greet->lookups[i].list; at != NULL; at = at->ai_next)
-            hosts_add(greet, at);
-    }
+    for (size_t i = 0; i < greet->config->count; i++)
+        lookup_await(greet, i, grace_ns < deadline_ns ? grace_ns : deadline_ns);
+    zk_names_write(&greet->names, "", greet->greeting->hosts);
 }
 
 static enum dlock_status round_ask(struct greet *greet, int64_t deadline_ns)
@@ -312,13 +243,13 @@ enum dlock_status zk_greet(struct zk_greeting *greeting, const struct zk_config 
     enum dlock_status status = DLOCK_UNAVAILABLE;
 
     *greeting = (struct zk_greeting){.least_ms = 0};
-    lookups_begin(&greet);
+    zk_names_begin(&greet.names, config);
     status = servers_ask(&greet, deadline_ns);
     if (status == DLOCK_OK) {
         (void)snprintf(greeting->endpoint, sizeof greeting->endpoint, "%.63s", greet.endpoint);
         hosts_write(&greet, deadline_ns);
     }
-    lookups_end(&greet);
+    zk_names_end(&greet.names);
     if (status != DLOCK_OK)
         (void)dlock_fail(err, ZK_ORIGIN, status, failure.code, "%s", failure.message);
     return status;

@@ -11,12 +11,10 @@
 #ifndef ZK_GREET_H
 #define ZK_GREET_H
 
-#include "config.h"
-
-#define ZK_HOSTS_SIZE ((size_t)64 * 4 * ZK_SERVERS_MAX)
+#include "names.h"
 
 struct zk_greeting {
-    char hosts[ZK_HOSTS_SIZE]; /* "127.0.0.1:2181,[::1]:2181": numbers only, for the library */
+    char hosts[ZK_HOSTS_SIZE]; /* as zk_names_write gives them */
     char endpoint[64];         /* of the server that answered, as the URI has it */
     int64_t least_ms;          /* minSessionTimeout */
 };

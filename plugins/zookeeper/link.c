@@ -21,6 +21,9 @@
 #define PAUSE_NS         (200 * DL_NS_PER_MS) /* after a handle that could not be made */
 #define HANDSHAKE_NS     (500 * DL_NS_PER_MS) /* for the first one */
 #define REFUSED_PAUSE_NS DL_NS_PER_S          /* after credentials that were refused */
+#define LOOKUP_PAUSE_NS  DL_NS_PER_S          /* between two lookups of a name */
+#define LOOKUP_MOST_NS   (500 * DL_NS_PER_MS) /* that a connection waits for the names */
+#define LOOKUP_STEP_NS   (5 * DL_NS_PER_MS)
 
 /* ---- the library's handle ---- */
 
@@ -86,7 +89,7 @@ static void handle_new(struct zk_link *link, const char *secret)
 {
     cloexec_lock();
     zoo_set_debug_level((ZooLogLevel)0); /* its lines are written to one buffer by all threads */
-    link->handle = zookeeper_init2(link->greeting->hosts, on_event, link->asked_ms, NULL, NULL,
+    link->handle = zookeeper_init2(link->hosts, on_event, link->asked_ms, NULL, NULL,
                                    ZOO_NO_LOG_CLIENTENV, log_nothing);
     cloexec_unlock();
     if (link->handle == NULL) {
@@ -169,7 +172,7 @@ static int64_t silence_end_ns(const struct zk_link *link)
         return INT64_MAX;
     if (!link->connected)
         return link->heard_ns + link->handshake_ns;
-    if (!link->syncing || strchr(link->greeting->hosts, ',') == NULL)
+    if (!link->syncing || strchr(link->hosts, ',') == NULL)
         return INT64_MAX;
     return (link->heard_ns > link->sync_ns ? link->heard_ns : link->sync_ns) +
            link->timeout_ms * DL_NS_PER_MS / 3;
@@ -237,6 +240,57 @@ static void renew_handle(struct zk_link *link)
     }
 }
 
+/* ---- names: looked up for each new connection ---- */
+
+/* The library has no socket, or one that it is about to give up. */
+static void hosts_renew(struct zk_link *link)
+{
+    char hosts[ZK_HOSTS_SIZE];
+
+    zk_names_write(&link->names, link->hosts, hosts);
+    if (hosts[0] == '\0' || strcmp(hosts, link->hosts) == 0)
+        return;
+    memcpy(link->hosts, hosts, sizeof link->hosts);
+    link->handshake_ns = HANDSHAKE_NS;
+    if (link->handle != NULL)
+        (void)zoo_set_servers(link->handle, link->hosts);
+}
+
+static void look_up_end(struct zk_link *link)
+{
+    zk_names_end(&link->names);
+    link->looks_up = false;
+    link->looked_ns = zk_connection_now(link);
+}
+
+/* True: the next connection has to wait for the names. What is not found by then may be found while
+ * that connection is made, and serves the one after it. */
+static bool look_up(struct zk_link *link)
+{
+    const int64_t now_ns = zk_connection_now(link);
+    bool done = true;
+
+    if (link->connected && link->looks_up)
+        look_up_end(link);
+    if (link->connected || link->fd >= 0)
+        return false;
+    if (!link->looks_up && now_ns - link->looked_ns < LOOKUP_PAUSE_NS)
+        return false;
+    if (!link->looks_up) {
+        zk_names_begin(&link->names, link->config);
+        link->looks_up = true;
+        link->looked_ns = now_ns;
+    }
+    for (size_t i = 0; i < link->config->count; i++)
+        done = zk_names_done(&link->names, i) && done;
+    if (!done && now_ns - link->looked_ns < LOOKUP_MOST_NS)
+        return true;
+    hosts_renew(link);
+    if (done)
+        look_up_end(link);
+    return false;
+}
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -264,6 +318,10 @@ static void *run(void *arg)
         }
         beat(link);
         check_silence(link);
+        if (look_up(link)) {
+            wait_for(link, LOOKUP_STEP_NS);
+            continue;
+        }
         (void)zk_connection_poll(link);
         zk_connection_cover(link);
         if (!link->ending)
@@ -297,6 +355,8 @@ static struct zk_link *link_new(const struct zk_config *config, const struct zk_
     link->host = host;
     link->config = config;
     link->greeting = greeting;
+    memcpy(link->hosts, greeting->hosts, sizeof link->hosts);
+    link->looked_ns = zk_connection_now(link); /* by zk_greet */
     link->tick_ns = tick_ms * DL_NS_PER_MS;
     zk_heard_init(&link->heard, link->tick_ns);
     link->asked_ms = asked_ms(config, greeting, tick_ms);
@@ -355,6 +415,7 @@ void zk_link_close(struct zk_link *link)
     zk_connection_lock(link);
     handle_close(link);
     zk_connection_unlock(link);
+    zk_names_end(&link->names);
     if (link->wake_fd >= 0)
         (void)close(link->wake_fd);
     if (link->lead_fd >= 0)
