@@ -228,15 +228,16 @@ static void acquire_cancel(struct acquire *acquire)
 /* Waits for the thread. Returns the first signal that ends programs, or 0. */
 static int acquire_wait(struct acquire *acquire, const struct signals *signals)
 {
-    struct pollfd fds[2] = {{.fd = acquire->done, .events = POLLIN},
-                            {.fd = signals->fd, .events = POLLIN}};
+    struct pollfd fds[3] = {{.fd = acquire->done, .events = POLLIN},
+                            {.fd = signals->fd, .events = POLLIN},
+                            {.fd = acquire->parent, .events = POLLIN}};
     bool talks = acquire->cli->verbose > 0 && acquire->timeout_ms != DLOCK_TRY;
     int first = 0;
     int64_t first_ms = 0;
 
     for (;;) {
         int quiet_ms = talks && !acquire->asked ? WAIT_REPORTED_MS : -1;
-        int n = poll(fds, 2, first != 0 ? -1 : quiet_ms);
+        int n = poll(fds, 3, first != 0 ? -1 : quiet_ms);
 
         if (n < 0 && errno != EINTR)
             return first;
@@ -256,6 +257,10 @@ static int acquire_wait(struct acquire *acquire, const struct signals *signals)
         }
         if (fds[0].revents != 0)
             return first;
+        if (fds[2].revents != 0) {
+            fds[2].fd = -1;
+            first = first == 0 ? SIGTERM : first;
+        }
         if (first != 0)
             acquire_cancel(acquire);
     }

@@ -22,6 +22,8 @@ struct acquire {
     struct dlock_options options;
     int64_t timeout_ms;         /* as of dlock_acquire */
     bool shared, timed, nowait; /* --wait, --nowait were given */
+    bool until_input;           /* of hold: it ends with its standard input */
+    int parent;                 /* of hold: a pidfd, whose end ends the wait as SIGTERM; -1: none */
     bool join;                  /* names that enclosing runs hold are not acquired */
 
     /* the result */

@@ -41,7 +41,7 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
     int exit_code;
 
     lock_options_init(&acquire, cli);
-    exit_code = lock_options_read(&acquire, argc, argv, &name);
+    exit_code = lock_options_read(&acquire, NULL, argc, argv, &name);
     if (exit_code >= 0)
         return exit_code;
     acquire.options.renew = DLOCK_OFF;

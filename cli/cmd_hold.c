@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* dlock hold: holds and renews a lock until standard input is closed. */
+/* dlock hold: holds and renews a lock until its standard input is closed, or a signal comes, or its
+ * parent ends. */
+#include "descendants.h"
 #include "exitcode.h"
 #include "grant.h"
 #include "lock_options.h"
@@ -11,6 +13,8 @@
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* What is written to standard input means nothing. False: its end, or it cannot be read. */
@@ -43,11 +47,68 @@ static int hold_sleep(const struct acquire *acquire, struct pollfd fds[3])
     return n < 0 && errno != EINTR ? errno : 0;
 }
 
-/* The exit code: 0 when standard input is closed. */
+/* A word of --until. */
+static bool ends_by(const char *until, const char *word)
+{
+    return strcmp(until, word) == 0;
+}
+
+/* -1: go on; else the exit code. A terminal stops a program that reads from it in the background,
+ * and /dev/null, a file or nothing have no end that the caller could choose. */
+static int input_check(const struct cli *cli)
+{
+    pid_t foreground = isatty(STDIN_FILENO) == 1 ? tcgetpgrp(STDIN_FILENO) : 0;
+    struct stat st;
+
+    if (isatty(STDIN_FILENO) == 1 && (foreground < 0 || foreground == getpgrp()))
+        return -1;
+    if (foreground == 0 && fstat(STDIN_FILENO, &st) == 0 &&
+        (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+        return -1;
+    return cli_args_usage(cli, "hold: standard input is no pipe, socket or terminal in the "
+                               "foreground, which could be closed; --until parent or --until "
+                               "signal holds without it");
+}
+
+/* -1: go on; else the exit code. parent: read when the process began. */
+static int parent_open(struct acquire *acquire, pid_t parent)
+{
+    acquire->parent = (int)syscall(SYS_pidfd_open, parent, 0);
+    if (acquire->parent >= 0 && getppid() == parent)
+        return -1;
+    if (acquire->parent < 0 && errno != ESRCH) {
+        cli_output_fail(acquire->cli, "--until=parent: %s", strerror(errno));
+        return CLI_EXIT_INTERNAL;
+    }
+    cli_output_fail(acquire->cli, "--until=parent: the parent has ended");
+    return CLI_EXIT_SIGNAL + SIGTERM;
+}
+
+/* -1: go on; else the exit code. */
+static int until_check(struct acquire *acquire, const char *until, pid_t parent)
+{
+    if (ends_by(until, "input"))
+        return input_check(acquire->cli);
+    if (ends_by(until, "parent"))
+        return parent_open(acquire, parent);
+    if (ends_by(until, "signal"))
+        return -1;
+    return cli_args_usage(acquire->cli, "--until=%s is not one of input|signal|parent",
+                          cli_output_printable(until, strlen(until)));
+}
+
+static int signal_exit(const struct acquire *acquire, int n)
+{
+    bool is_end = !acquire->until_input && (n == SIGTERM || n == SIGINT);
+
+    return is_end ? CLI_EXIT_OK : CLI_EXIT_SIGNAL + n;
+}
+
+/* The exit code: 0 at the end that was asked for. */
 static int hold_watch(const struct acquire *acquire, const struct signals *signals)
 {
     struct pollfd fds[3] = {
-        {.fd = STDIN_FILENO, .events = POLLIN},
+        {.fd = acquire->until_input ? STDIN_FILENO : acquire->parent, .events = POLLIN},
         {.fd = signals->fd, .events = POLLIN},
         {.fd = dlock_client_fd(acquire->client), .events = POLLIN},
     };
@@ -62,10 +123,11 @@ static int hold_watch(const struct acquire *acquire, const struct signals *signa
         }
         if (dlock_state(acquire->held.lock) == DLOCK_STATE_LOST)
             return loss_report(acquire);
+        descendants_reap(0);
         while ((n = signals_next(signals)) != 0)
             if (n != SIGCHLD)
-                return CLI_EXIT_SIGNAL + n;
-        if (fds[0].revents != 0 && !input_is_open())
+                return signal_exit(acquire, n);
+        if (fds[0].revents != 0 && !(acquire->until_input && input_is_open()))
             return CLI_EXIT_OK;
     }
 }
@@ -100,11 +162,20 @@ static int hold_all(struct acquire *acquire, const struct signals *signals)
 
 int cli_hold(struct cli *cli, int argc, char **argv)
 {
+    const char *until = "input";
     struct cli_name name = {0};
+    pid_t parent = getppid();
     struct acquire acquire;
     int exit_code;
 
     lock_options_init(&acquire, cli);
-    exit_code = lock_options_read(&acquire, argc, argv, &name);
-    return exit_code >= 0 ? exit_code : refusal_or_use(&acquire, hold_all);
+    exit_code = lock_options_read(&acquire, &until, argc, argv, &name);
+    if (exit_code < 0)
+        exit_code = until_check(&acquire, until, parent);
+    acquire.until_input = ends_by(until, "input");
+    if (exit_code < 0)
+        exit_code = refusal_or_use(&acquire, hold_all);
+    if (acquire.parent >= 0)
+        (void)close(acquire.parent);
+    return exit_code;
 }

@@ -7,11 +7,17 @@
 #include <string.h>
 
 static const struct option no_own_options[] = {LOCK_OPTIONS, {NULL, 0, NULL, 0}};
+static const struct option until_options[] = {
+    LOCK_OPTIONS,
+    {"until", required_argument, NULL, LOCK_OPTION_OWN},
+    {NULL, 0, NULL, 0},
+};
 
 void lock_options_init(struct acquire *acquire, struct cli *cli)
 {
     *acquire = (struct acquire){.cli = cli,
                                 .timeout_ms = DLOCK_WAIT,
+                                .parent = -1,
                                 .options = {.struct_size = sizeof(struct dlock_options)}};
 }
 
@@ -70,18 +76,21 @@ int lock_options_check(const struct acquire *acquire)
     return -1;
 }
 
-int lock_options_read(struct acquire *acquire, int argc, char **argv, struct cli_name *name)
+int lock_options_read(struct acquire *acquire, const char **until, int argc, char **argv,
+                      struct cli_name *name)
 {
+    const struct option *table = until != NULL ? until_options : no_own_options;
     char why[CLI_WHY] = "";
     int exit_code;
     int option;
 
-    while ((option = cli_args_next(acquire->cli, argc, argv, no_own_options, false, &exit_code)) !=
-           -1) {
+    while ((option = cli_args_next(acquire->cli, argc, argv, table, false, &exit_code)) != -1) {
         if (option == -2)
             return exit_code;
-        if (!lock_options_take(acquire, option, why))
-            return lock_options_refuse(acquire->cli, no_own_options, option, why);
+        if (until != NULL && option == LOCK_OPTION_OWN)
+            *until = optarg;
+        else if (!lock_options_take(acquire, option, why))
+            return lock_options_refuse(acquire->cli, table, option, why);
     }
     exit_code = lock_options_check(acquire);
     if (exit_code >= 0)

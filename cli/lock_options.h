@@ -41,8 +41,9 @@ int lock_options_refuse(const struct cli *cli, const struct option *table, int o
 /* Options that exclude each other. -1: go on; else the exit code. */
 int lock_options_check(const struct acquire *acquire);
 
-/* Reads all options and the one operand NAME of a command that has no options of its own. -1: go
- * on; else the exit code. */
-int lock_options_read(struct acquire *acquire, int argc, char **argv, struct cli_name *name);
+/* Reads all options and the one operand NAME of a command that has no options of its own but
+ * --until, whose text goes to *until; NULL: nor that. -1: go on; else the exit code. */
+int lock_options_read(struct acquire *acquire, const char **until, int argc, char **argv,
+                      struct cli_name *name);
 
 #endif

@@ -12,7 +12,7 @@ function __dlock_operands
         switch $word
             case -u --uri --ttl --wait --on-lost --kill-after --max-hold --label --data \
                     --conflict-exit-code --status-fd --outcome -n --name --owner --token \
-                    --limit --keep --once-per --metrics --also --every --watch
+                    --limit --keep --once-per --metrics --also --every --watch --until
                 set skip 1
             case '-*'
             case '*'
@@ -75,6 +75,7 @@ complete -c dlock -n '__dlock_at 1 run acquire hold' -l shared -d 'share the loc
 complete -c dlock -n '__dlock_at 1 run' -l on-lost -x -a 'kill warn' -d 'what happens to CMD when the lock is lost'
 complete -c dlock -n '__dlock_at 1 run' -l kill-after -x -d 'from SIGTERM to SIGKILL'
 complete -c dlock -n '__dlock_at 1 run' -l max-hold -x -d 'hold for at most this time'
+complete -c dlock -n '__dlock_at 1 hold' -l until -x -a 'input signal parent' -d 'what ends it'
 complete -c dlock -n '__dlock_at 1 inspect' -l waiters -d 'show the queue'
 complete -c dlock -n '__dlock_at 1 why' -l also -x -d 'one more store'
 complete -c dlock -n '__dlock_at 1 top' -l every -x -d 'time between two tables'

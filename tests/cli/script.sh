@@ -12,7 +12,7 @@
 # shellcheck disable=SC2016 # $ belongs to the inner shells
 # shellcheck source=tests/cli/kit.sh
 . "$(dirname "$0")/kit.sh"
-need jq
+need jq script
 
 nobody=00000000000000000000000000000000
 
@@ -173,15 +173,94 @@ hold_that_gets_a_signal() {
 }
 
 hold_in_json() {
-    exits 0 "$dlock" --json hold x
+    exits 0 "$dlock" --json hold x < <(:)
     jq -e '.name == "x" and .fence > 0' out >/dev/null || die "$(cat out)"
     is_free x
 }
 
 hold_refused() {
     taken x
-    exits 75 "$dlock" hold --nowait x
+    exits 75 "$dlock" hold --nowait x < <(:)
     one_line '^dlock: x: held by '
+}
+
+# A command that a script starts with & has /dev/null as input; its end is not that of the script.
+hold_without_an_input() {
+    local input
+    for input in /dev/null /dev/zero /etc/passwd; do
+        exits 64 "$dlock" hold x <"$input"
+        one_line 'hold: standard input is no pipe'
+    done
+    exits 64 "$dlock" hold x <&-
+    exits 64 "$dlock" hold --until input x </dev/null
+    exits 64 "$dlock" hold --until end x
+    one_line '--until=end is not one of input|signal|parent'
+    exits 64 "$dlock" acquire --until parent x
+    [ ! -e locks.db ] || die "it has made a store"
+}
+
+hold_in_the_background_of_a_terminal() {
+    timeout 20 script -qec "bash -mc '$dlock hold x & wait \$!; echo code \$?'" /dev/null </dev/null >out
+    grep -q 'code 64' out || die "$(cat out)"
+    [ ! -e locks.db ]
+}
+
+hold_until_a_signal() {
+    local name want
+    while read -r name want; do
+        rm -f out
+        env --default-signal "$dlock" hold --until signal --ttl 2s x >out </dev/null &
+        pid=$!
+        within 20 test -s out
+        sleep 0.5
+        held x
+        kill -s "$name" "$pid"
+        exit_of "$pid"
+        equal "$want" "$code" "exit code after $name"
+        is_free x
+    done <<'SIGNALS'
+TERM 0
+INT 0
+HUP 129
+SIGNALS
+    "$dlock" hold --until signal --ttl 2s x 2>err >out </dev/null &
+    pid=$!
+    within 20 held x
+    exits 0 "$dlock" break --yes x
+    exit_of "$pid"
+    equal 70 "$code" "exit code after a loss"
+}
+
+# A shell that starts hold --until parent, and lives on; its number is in $pid, that of hold in the file number.
+parent() {
+    rm -f token number
+    sh -c '"$0" hold --until parent --ttl 5s x >token </dev/null & echo $! >number; exec sleep 300' "$dlock" &
+    pid=$!
+    within 20 test -s number
+}
+
+hold_until_the_parent_ends() {
+    local second
+    parent
+    within 20 test -s token
+    held x
+    second=$(cat number)
+    kill -KILL "$pid"
+    within 20 gone "$second"
+    is_free x
+    # it ends the wait, too
+    taken x --ttl 300s
+    parent
+    within 20 waits_for x
+    second=$(cat number)
+    kill -KILL "$pid"
+    within 20 gone "$second"
+    exits 0 "$dlock" release x --token "$token"
+    is_free x
+}
+
+waits_for() {
+    [ "$("$dlock" --json inspect "$1" | jq .waiters)" = 1 ]
 }
 
 shows "acquire prints token and fence, and leaves the lock until it is released (C6, C7)" acquire_leaves_the_lock
@@ -195,6 +274,10 @@ shows "acquire: a token that cannot be printed keeps no lock" an_output_that_fai
 shows "hold renews until standard input is closed, then releases (C14)" hold_until_the_end_of_input
 shows "hold ends with 70 when the lock is lost (C5)" hold_that_is_lost
 shows "hold releases when a signal ends it" hold_that_gets_a_signal
+shows "hold without an input that has an end exits 64, and holds nothing" hold_without_an_input
+shows "hold in the background of a terminal exits 64" hold_in_the_background_of_a_terminal
+shows "hold --until signal" hold_until_a_signal
+shows "hold --until parent ends with its parent, also while it waits" hold_until_the_parent_ends
 shows "hold --json: one object" hold_in_json
 shows "hold: a refusal names the holder" hold_refused
 tap_end
