@@ -355,8 +355,9 @@ class Processes(unittest.TestCase):
 
     def test_without_a_thread(self):
         """an acquire that does not have to wait makes no thread"""
-        made, make = [], _attempt._thread.start_new_thread
+        made, make = [], _thread.start_new_thread
         _attempt._thread = types.SimpleNamespace(
+            allocate_lock=_thread.allocate_lock,
             start_new_thread=lambda *arguments: made.append(1) or make(*arguments))
         try:
             with dlock.Lock("threadless", timeout=10) as lock:
