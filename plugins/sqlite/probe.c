@@ -61,12 +61,14 @@ static void check_file(const struct sqlite_session *session, const struct report
  * that it is one. */
 static void check_users(const struct sqlite_session *session, const struct report *report)
 {
-    struct stat st = {0};
+    struct stat st = {0}, directory = {0};
     const char *users = "of its owner";
-    bool others = false;
+    bool others = false, of_everybody = false;
 
     (void)stat(session->config.real, &st);
+    (void)stat(session->config.directory, &directory);
     others = sqlite_trust_others_may_make(&session->config, &st);
+    of_everybody = (directory.st_mode & S_IWOTH) != 0;
     if ((st.st_mode & S_IWOTH) != 0)
         users = "of all users";
     else if ((st.st_mode & S_IWGRP) != 0 && !others)
@@ -74,9 +76,10 @@ static void check_users(const struct sqlite_session *session, const struct repor
     else if (st.st_uid == geteuid())
         users = "this store is yours alone: other users lock in other stores";
     check_report(report, "users",
-                 others ? "other users may make files beside it, and keep new processes out by "
-                          "them; use a directory that they cannot write"
-                        : NULL,
+                 others && of_everybody
+                     ? "other users may make files beside it, and keep new processes out by them; "
+                       "use a directory that they cannot write"
+                     : NULL,
                  0, "%s", users);
 }
 
