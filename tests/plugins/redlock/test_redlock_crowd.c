@@ -26,11 +26,22 @@ static void tear_down(void)
 
 TestSuite(redlock_crowd, .init = set_up, .fini = tear_down, .timeout = 60);
 
+/* The text of a script, until the next call. */
+static const char *body(enum redlock_script_id id)
+{
+    static char text[32 * 1024];
+
+    cr_assert_lt(redlock_scripts[id].len, sizeof text);
+    memcpy(text, redlock_scripts[id].body, redlock_scripts[id].len);
+    text[redlock_scripts[id].len] = '\0';
+    return text;
+}
+
 /* True: the node's vote. */
 static bool takes(unsigned token, const char *mode)
 {
     return strncmp(dlt_redis_ask(&server, "EVAL %s 1 " NAME " %032x 1 %s 60000 TRY label -",
-                                 redlock_scripts[REDLOCK_SCRIPT_ACQUIRE].body, token, mode),
+                                 body(REDLOCK_SCRIPT_ACQUIRE), token, mode),
                    "1\n", 2) == 0;
 }
 
@@ -38,14 +49,14 @@ static bool takes(unsigned token, const char *mode)
 static bool waits(unsigned token, unsigned ticket, const char *mode)
 {
     return strncmp(dlt_redis_ask(&server, "EVAL %s 1 " NAME " %032x %u %s 60000 rl:channel",
-                                 redlock_scripts[REDLOCK_SCRIPT_WAIT].body, token, ticket, mode),
+                                 body(REDLOCK_SCRIPT_WAIT), token, ticket, mode),
                    "1\n", 2) == 0;
 }
 
 static void release(unsigned token, const char *what)
 {
-    (void)dlt_redis_ask(&server, "EVAL %s 1 " NAME " %032x * %s",
-                        redlock_scripts[REDLOCK_SCRIPT_RELEASE].body, token, what);
+    (void)dlt_redis_ask(&server, "EVAL %s 1 " NAME " %032x * %s", body(REDLOCK_SCRIPT_RELEASE),
+                        token, what);
 }
 
 static long calls(const char *command)
