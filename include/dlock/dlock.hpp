@@ -40,6 +40,7 @@
 #include <dlock/dlock.h>
 #include <dlock/metrics.h>
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -48,7 +49,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 
 struct dlock {
     class outcome;
@@ -210,7 +210,8 @@ public:
     }
     void unlock() noexcept { (void)release(); }
 
-    /* dlock_acquire and dlock_unlock, for the calling thread. */
+    /* dlock_acquire and dlock_unlock, for the calling thread. A release that the store did not
+     * answer may be repeated by the same thread. */
     dlock::outcome acquire(int64_t timeout_ms = DLOCK_WAIT)
     {
         return acquire_as(DLOCK_EXCLUSIVE, timeout_ms);
@@ -253,16 +254,16 @@ public:
     ::dlock *native_handle() const noexcept
     {
         std::lock_guard guard(guard_);
-        const entry *mine = find(std::this_thread::get_id());
+        const entry *mine = find(this_thread());
 
         return mine ? mine->handle : nullptr;
     }
 
 protected:
-    /* A handle, and the thread that acquires or holds it. */
+    /* A handle, and the thread that acquires or holds it, or may repeat its release; 0: none. */
     struct entry {
         ::dlock *handle;
-        std::thread::id owner;
+        uint64_t owner;
     };
 
     dlock::outcome acquire_as(dlock_mode mode, int64_t timeout_ms);
@@ -272,7 +273,16 @@ protected:
     static int64_t timeout_ms(const std::chrono::duration<Rep, Period> &limit);
 
 private:
-    entry *find(std::thread::id owner) const noexcept
+    /* The number of the calling thread, which no thread gets again: a std::thread::id is given to
+     * another thread as soon as its thread has ended. One counter for all libraries. */
+    __attribute__((visibility("default"))) static uint64_t this_thread() noexcept
+    {
+        static std::atomic<uint64_t> last{0};
+        static thread_local const uint64_t mine = ++last;
+
+        return mine;
+    }
+    entry *find(uint64_t owner) const noexcept
     {
         for (entry &each : entries_)
             if (each.owner == owner)
@@ -394,17 +404,17 @@ inline dlock::outcome dlock::mutex::add_handle()
 inline dlock::outcome dlock::mutex::reserve(::dlock *&handle, bool &fresh)
 {
     std::lock_guard guard(guard_);
-    std::thread::id me = std::this_thread::get_id();
+    uint64_t me = this_thread();
     dlock::outcome added(DLOCK_OK, dlock_error DLOCK_ERROR_INIT);
     entry *mine = find(me);
 
     fresh = mine == nullptr;
-    if (fresh && !find(std::thread::id()))
+    if (fresh && !find(0))
         added = add_handle();
     if (!added)
         return added;
     if (fresh)
-        mine = find(std::thread::id());
+        mine = find(0);
     mine->owner = me;
     handle = mine->handle;
     return added;
@@ -416,7 +426,7 @@ inline void dlock::mutex::give_back(const ::dlock *handle) noexcept
 
     for (entry &each : entries_)
         if (each.handle == handle)
-            each.owner = std::thread::id();
+            each.owner = 0;
 }
 
 inline dlock::outcome dlock::mutex::acquire_as(dlock_mode mode, int64_t timeout_ms)
@@ -453,7 +463,10 @@ inline dlock::outcome dlock::mutex::release() noexcept
     dlock::outcome outcome =
         on_handle([](::dlock *held, dlock_error *err) { return dlock_unlock(held, err); });
 
-    if (handle && dlock_state(handle) == DLOCK_STATE_FREE) /* else: acquired more than once */
+    bool ended = outcome.status() == DLOCK_OK || outcome.status() == DLOCK_LOST ||
+                 outcome.status() == DLOCK_NOT_HELD; /* else: it may be repeated */
+
+    if (handle && ended && dlock_state(handle) == DLOCK_STATE_FREE) /* else: acquired again */
         give_back(handle);
     return outcome;
 }

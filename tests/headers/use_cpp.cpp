@@ -6,9 +6,12 @@
  *     use_cpp URI
  */
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dlock/dlock.hpp>
+#include <fcntl.h>
 #include <shared_mutex>
 #include <sys/wait.h>
 #include <thread>
@@ -202,6 +205,72 @@ static void data_reach_the_store(const dlock::client &client)
           "a mutex publishes a copy of its data");
 }
 
+/* A std::thread::id is used again as soon as its thread has ended. */
+static void a_thread_that_ends_with_the_mutex(const dlock::client &client)
+{
+    dlock::mutex mutex(client, "ended");
+    dlock_status unlocked = DLOCK_OK;
+    dlock_status tried = DLOCK_OK;
+
+    std::thread([&] { mutex.lock(); }).join();
+    std::thread([&] {
+        tried = mutex.acquire(DLOCK_TRY).status();
+        unlocked = mutex.release().status();
+    }).join();
+    check(tried == DLOCK_BUSY && unlocked == DLOCK_NOT_HELD,
+          "a thread that ends with the mutex leaves it to no other thread");
+}
+
+/* A process that keeps SQLite's lock for writers, until it is killed. */
+static pid_t writer_start(const char *path)
+{
+    int ready[2];
+    char byte = 0;
+
+    if (pipe(ready) != 0)
+        abort();
+    pid_t child = fork();
+    if (child == 0) {
+        struct flock lock = {};
+        int fd = open((std::string(path) + "-shm").c_str(), O_RDWR | O_CLOEXEC);
+
+        lock.l_type = F_WRLCK;
+        lock.l_whence = SEEK_SET;
+        lock.l_start = 120; /* WAL_WRITE_LOCK */
+        lock.l_len = 1;
+        if (fcntl(fd, F_SETLKW, &lock) != 0 || write(ready[1], &byte, 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    if (read(ready[0], &byte, 1) != 1)
+        abort();
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+static void release_is_repeated(const dlock::client &client, const char *uri)
+{
+    dlock_options options = dlock::options();
+    const char *path = uri + std::strlen("sqlite://");
+
+    if (std::strncmp(uri, "sqlite://", 9) != 0)
+        return;
+    options.op_timeout_ms = 200;
+    dlock::mutex mutex(client, "repeated", options);
+    mutex.lock();
+    pid_t writer = writer_start(path);
+    dlock_status first = mutex.release().status();
+    kill(writer, SIGKILL);
+    waitpid(writer, nullptr, 0);
+    check(first == DLOCK_UNAVAILABLE || first == DLOCK_UNKNOWN, "a release without an answer says so");
+    check(mutex.release().status() == DLOCK_OK, "it can be repeated");
+    check(mutex.release().status() == DLOCK_NOT_HELD, "until it is answered");
+    check(mutex.try_lock(), "and the name is free");
+    mutex.unlock();
+}
+
 /* In a child of fork: FORKED, and the destructors send nothing. */
 static void forked_child(const char *uri)
 {
@@ -235,6 +304,8 @@ int main(int argc, char **argv)
     errors_are_system_errors(client);
     options_reach_the_lock(client);
     data_reach_the_store(client);
+    a_thread_that_ends_with_the_mutex(client);
+    release_is_repeated(client, uri);
     forked_child(uri);
     std::printf("1..%d\n", count);
     return failures != 0;
