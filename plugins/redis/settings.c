@@ -121,4 +121,8 @@ void redis_settings_report(const struct resp_config *config, const struct resp_i
     }
     check.clears = check.advice != NULL ? DLOCK_CAP_FAILOVER_SAFE : 0;
     fn(arg, &check);
+    check = (struct dlock_check){
+        .struct_size = sizeof check, .name = "followers of the server", .found = info->followers};
+    if (info->followers[0] != '\0') /* one of them may be no replica, and confirm */
+        fn(arg, &check);
 }

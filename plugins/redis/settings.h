@@ -17,7 +17,7 @@ enum dlock_status redis_settings_judge(const struct resp_config *config,
 /* Why a server with the guard is not FAILOVER_SAFE, and what to set; NULL: it is. */
 const char *redis_settings_lack(const struct resp_info *info);
 
-/* Passes the check of probe to fn. */
+/* Passes the checks of probe to fn. */
 void redis_settings_report(const struct resp_config *config, const struct resp_info *info,
                            dlock_check_fn *fn, void *arg);
 
