@@ -7,6 +7,7 @@
 #include "net/keep_alive.h"
 #include "peer.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <signal.h>
@@ -93,19 +94,33 @@ static enum dlock_status tls_status(const char *text)
     return DLOCK_UNAVAILABLE;
 }
 
-/* The library's text ends with a number, of errno.h or, below 0, of netdb.h. */
-static void text_fill(char *out, size_t size, const char *text)
+/* The library's text ends with a number, of errno.h or, below 0, of netdb.h. 0: it does not. */
+static int text_number(const char *text)
 {
     const char *at = strrchr(text, '(');
-    long number = at != NULL && at > text ? strtol(at + 1, NULL, 10) : 0;
-    const char *reason = number > 0 ? strerrordesc_np((int)number) : NULL;
+
+    return at != NULL && at > text ? (int)strtol(at + 1, NULL, 10) : 0;
+}
+
+static void text_fill(char *out, size_t size, const char *text)
+{
+    const int number = text_number(text);
+    const char *reason = number > 0 ? strerrordesc_np(number) : NULL;
 
     if (number < 0)
-        reason = gai_strerror((int)number);
+        reason = gai_strerror(number);
     if (reason == NULL)
         (void)snprintf(out, size, "%s", text);
     else
-        (void)snprintf(out, size, "%.*s: %s", (int)(at - 1 - text), text, reason);
+        (void)snprintf(out, size, "%.*s: %s", (int)(strrchr(text, '(') - 1 - text), text, reason);
+}
+
+/* A unix socket that is there, and that this user may not open. */
+static bool is_forbidden(const struct my_config *config, const char *text)
+{
+    const int number = text_number(text);
+
+    return config->socket != NULL && (number == EACCES || number == EPERM);
 }
 
 /* Why a connection was not made, in the words of the server or of the library. */
@@ -116,6 +131,8 @@ static enum dlock_status connect_failed(const struct my_connection *conn, struct
     char text[192];
 
     if (code == 1130 || code == 1698 || code == 2059) /* host not allowed, user, plugin */
+        status = DLOCK_AUTH;
+    if (code == 2002 && is_forbidden(conn->config, mysql_error(conn->mysql)))
         status = DLOCK_AUTH;
     if (code == 1049 && !conn->config->create)
         status = DLOCK_NO_STORE;

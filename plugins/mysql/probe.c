@@ -44,7 +44,7 @@ struct variable {
     const char *fine;   /* the value that needs no advice; NULL: any */
     const char *advice; /* for other values */
     uint32_t clears;
-    bool galera; /* of servers that know wsrep */
+    bool mariadb; /* of MariaDB only */
 };
 
 static const struct variable variables[] = {
@@ -54,8 +54,12 @@ static const struct variable variables[] = {
      "a replica that is promoted after a crash may know less than this server did", 0, false},
     {"log_bin", "SELECT @@GLOBAL.log_bin", "0",
      "if replicas follow, none of them may take over while locks are held", 0, false},
-    {"wsrep_on", "SELECT @@GLOBAL.wsrep_on", "0", "a Galera node; all clients have to use this one",
-     0, true},
+    {"binlog_format", "SELECT IF(@@GLOBAL.log_bin, @@GLOBAL.binlog_format = 'STATEMENT', 0)", "0",
+     "it is STATEMENT, and no new connection can take a lock: set it to ROW or MIXED", 0, true},
+    {"wsrep_on",
+     "SELECT COUNT(*) FROM information_schema.global_variables WHERE variable_name = 'WSREP_ON'"
+     " AND variable_value <> 'OFF'",
+     "0", "a Galera node; all clients have to use this one", 0, true},
     {"time zone", "SELECT CONCAT(@@GLOBAL.time_zone, ', session ', @@SESSION.time_zone)", NULL,
      NULL, 0, false},
     {"clock", "SELECT UTC_TIMESTAMP(3)", NULL, NULL, 0, false},
@@ -153,7 +157,7 @@ enum dlock_status my_probe(struct my_connection *conn, dlock_check_fn *fn, void 
     for (size_t i = 0; status == DLOCK_OK && i < sizeof variables / sizeof variables[0]; i++) {
         const struct variable *variable = &variables[i];
 
-        if (variable->galera && !conn->dialect->galera)
+        if (variable->mariadb && !conn->dialect->mariadb)
             continue;
         status = read_variable(conn, variable->text, found, sizeof found, err);
         if (status == DLOCK_OK)

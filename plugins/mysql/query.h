@@ -5,7 +5,7 @@
 
 #include "connection.h"
 
-#define MY_RESULTS 10
+#define MY_RESULTS 12
 
 /* NULL for a statement that has no rows. */
 struct my_results {

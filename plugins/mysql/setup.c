@@ -14,18 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct my_dialect mariadb = {
-    .name = "MariaDB",
-    .isolation = "tx_isolation",
-    .read_only = "tx_read_only",
-    .statement_time = "max_statement_time",
-    .statement_time_off = "0.000000",
-    .idle_transaction = true,
-    .galera = true,
-    .share = "LOCK IN SHARE MODE",
-    .at_once = "SET STATEMENT innodb_lock_wait_timeout=0 FOR ",
-    .in_line = "SET STATEMENT max_statement_time=@i*0.00000075 FOR ",
-};
+#define OF_MARIADB                                                                               \
+    .name = "MariaDB", .statement_time = "max_statement_time", .statement_time_off = "0.000000", \
+    .idle_transaction = true, .mariadb = true, .share = "LOCK IN SHARE MODE",                    \
+    .at_once = "SET STATEMENT innodb_lock_wait_timeout=0 FOR ",                                  \
+    .in_line = "SET STATEMENT max_statement_time=@i*0.00000075 FOR "
+
+static const struct my_dialect mariadb10 = {OF_MARIADB, .isolation = "tx_isolation",
+                                            .read_only = "tx_read_only"};
+
+/* From 11.1 on, which deprecates the names above. */
+static const struct my_dialect mariadb11 = {OF_MARIADB, .isolation = "transaction_isolation",
+                                            .read_only = "transaction_read_only"};
 
 /* From the manual of MySQL 8.0; never run. */
 static const struct my_dialect mysql8 = {
@@ -84,6 +84,7 @@ static void settings_make(const struct my_connection *conn, struct settings *set
     add(settings, "innodb_lock_wait_timeout", conn->config->strategy == MY_SESSION ? "60" : "1",
         conn->config->strategy == MY_SESSION ? "60" : "1");
     add(settings, dialect->statement_time, "0", dialect->statement_time_off);
+    add(settings, "group_concat_max_len", "1024", "1024");
     add(settings, "sql_quote_show_create", "1", "1");
     add(settings, "sql_safe_updates", "0", "0");
     add(settings, "sql_big_selects", "1", "1");
@@ -118,7 +119,15 @@ static enum dlock_status settings_compare(const struct my_connection *conn,
     return DLOCK_OK;
 }
 
-#define SERVER_VALUES 4
+#define SERVER_VALUES 5
+
+/* Of a session of MariaDB: whether it is a node of a cluster; and whether InnoDB refuses each
+ * change, because the log is to have statements, and READ COMMITTED does not make them the same
+ * elsewhere. Builds without Galera have no variable wsrep_on. */
+#define IS_NODE                                                                      \
+    "(SELECT COUNT(*) FROM information_schema.session_variables WHERE variable_name" \
+    " = 'WSREP_ON' AND variable_value <> 'OFF')"
+#define LOGS_STATEMENTS "@@GLOBAL.log_bin AND @@SESSION.binlog_format = 'STATEMENT'"
 
 /* The longest text: a renewal of 64 leases with the longest names takes 40 KB, a batch 60 KB. */
 #define PACKET_LEAST 65536
@@ -142,6 +151,11 @@ static enum dlock_status server_check(struct my_connection *conn, char **values,
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
                           "%s: a Galera node: row locks are its own, strategy=session is not safe",
                           config->endpoint);
+    if (values[4] != NULL && strcmp(values[4], "0") != 0)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1665,
+                          "%s: binlog_format=STATEMENT takes no change of InnoDB's READ COMMITTED: "
+                          "SET GLOBAL binlog_format=ROW, or MIXED",
+                          config->endpoint);
     if (values[3] != NULL && strtol(values[3], NULL, 10) < PACKET_LEAST)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1153,
                           "%s: max_allowed_packet is %.20s, want %d or more", config->endpoint,
@@ -151,13 +165,24 @@ static enum dlock_status server_check(struct my_connection *conn, char **values,
 }
 
 /* Indexes of the script's answers. */
-enum { SETTINGS_ANSWER = 2, SCHEMA_ANSWERS = 3 };
+enum { SETTINGS_ANSWER = 3, SCHEMA_ANSWERS = 4 };
+
+/* No statement names the database: init_connect, or a proxy, may have chosen another one. */
+static void database_write(FILE *out, const char *name)
+{
+    (void)fputs(";USE `", out);
+    for (; *name != '\0'; name++)
+        (void)fprintf(out, "%s%c", *name == '`' ? "`" : "", *name);
+    (void)fputc('`', out);
+}
 
 static void settings_write(FILE *out, const struct my_connection *conn,
                            const struct settings *settings)
 {
     /* SET autocommit=1 ends no transaction where it is on already. */
-    (void)fputs("ROLLBACK AND NO CHAIN NO RELEASE;SET", out);
+    (void)fputs("ROLLBACK AND NO CHAIN NO RELEASE", out);
+    database_write(out, conn->config->database);
+    (void)fputs(";SET", out);
     for (size_t i = 0; i < settings->count; i++)
         (void)fprintf(out, "%s SESSION %s=%s", i > 0 ? "," : "", settings->list[i].name,
                       settings->list[i].value);
@@ -165,8 +190,9 @@ static void settings_write(FILE *out, const struct my_connection *conn,
     for (size_t i = 0; i < settings->count; i++)
         (void)fprintf(out, "@@SESSION.%s,", settings->list[i].name);
     (void)fprintf(out, "@@GLOBAL.read_only,@@GLOBAL.innodb_flush_log_at_trx_commit,%s",
-                  conn->dialect->galera ? "@@wsrep_on" : "0");
-    (void)fputs(",@@SESSION.max_allowed_packet", out);
+                  conn->dialect->mariadb ? IS_NODE : "0");
+    (void)fprintf(out, ",@@SESSION.max_allowed_packet,%s",
+                  conn->dialect->mariadb ? LOGS_STATEMENTS : "0");
 }
 
 /* For free(); NULL: no memory. */
@@ -256,23 +282,33 @@ static enum dlock_status script_run(struct my_connection *conn, const struct set
     return status == DLOCK_OK ? state_check(conn, err) : status;
 }
 
-enum dlock_status my_setup(struct my_connection *conn, struct dlock_error *err)
+static enum dlock_status dialect_find(struct my_connection *conn, struct dlock_error *err)
 {
-    struct settings settings = {.count = 0};
     const char *version = mysql_get_server_info(conn->mysql);
-    enum dlock_status status = DLOCK_INTERNAL;
-    bool missing = false;
+    const unsigned long number = mysql_get_server_version(conn->mysql);
 
     if (version == NULL)
         version = "";
-    conn->dialect = strstr(version, "MariaDB") != NULL ? &mariadb : &mysql8;
+    if (strstr(version, "MariaDB") == NULL)
+        conn->dialect = &mysql8;
+    else
+        conn->dialect = number < 110100 ? &mariadb10 : &mariadb11;
     (void)snprintf(conn->server, sizeof conn->server, "%s %.*s", conn->dialect->name,
                    (int)strcspn(version, "-"), version);
-    if (conn->dialect == &mysql8 ? mysql_get_server_version(conn->mysql) < 80001
-                                 : mysql_get_server_version(conn->mysql) < 100600)
-        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
-                          "%s: want MariaDB 10.6 or MySQL 8.0, not %s", conn->config->endpoint,
-                          conn->server);
+    if (number >= (conn->dialect->mariadb ? 100600 : 80001))
+        return DLOCK_OK;
+    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: want MariaDB 10.6 or MySQL 8.0, not %s",
+                      conn->config->endpoint, conn->server);
+}
+
+enum dlock_status my_setup(struct my_connection *conn, struct dlock_error *err)
+{
+    struct settings settings = {.count = 0};
+    enum dlock_status status = dialect_find(conn, err);
+    bool missing = false;
+
+    if (status != DLOCK_OK)
+        return status;
     settings_make(conn, &settings);
     status = script_run(conn, &settings, &missing, err);
     if (status == DLOCK_OK && !missing && !conn->for_queue)

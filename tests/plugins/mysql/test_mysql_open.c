@@ -9,6 +9,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct dlt_maria server;
@@ -33,6 +34,32 @@ void dlt_open_session(struct dlt_session *session)
 {
     cr_assert(dlt_maria_borrow(&server), "%s", server.why);
     dlt_session_init(session, &server);
+}
+
+/* A wait for it would never end. Root may open each socket, and is somebody else here. */
+static void socket_of_others(const char *strategy)
+{
+    const bool is_root = geteuid() == 0;
+
+    dlt_session_option(&s, "strategy", strategy);
+    cr_assert(is_root ? seteuid(65534) == 0 : chmod(server.socket, 0) == 0);
+    (void)dlt_session_open(&s);
+    cr_assert(is_root ? seteuid(0) == 0 : chmod(server.socket, 0777) == 0);
+    cr_assert_eq(s.err.status, DLOCK_AUTH, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, server.socket) != NULL, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "Permission denied") != NULL, "%s", s.err.message);
+    dlt_session_close(&s);
+}
+
+Test(open, OPN_3_a_unix_socket_that_the_user_may_not_open_is_AUTH)
+{
+    s.hosts[0] = NULL;
+    dlt_session_option(&s, "unix_socket", server.socket);
+    cr_assert_eq(chmod(server.socket, 0700), 0);
+    socket_of_others("row");
+    socket_of_others("insert");
+    socket_of_others("session");
+    cr_assert_eq(chmod(server.socket, 0777), 0);
 }
 
 Test(open, C12_one_prefix_serves_one_strategy)

@@ -82,3 +82,68 @@ Test(own, C16_a_server_that_takes_short_statements_only)
     short_statements(NULL);
     short_statements("--net-buffer-length=1024");
 }
+
+static void own(const char *strategy, const char *const *args)
+{
+    cr_assert(dlt_maria_start(&server, args), "%s", server.why);
+    dlt_session_init(&s, &server);
+    dlt_session_option(&s, "strategy", strategy);
+}
+
+/* InnoDB refuses each change then (1665), and the wait for the lock would say so each time. */
+static void log_of_statements(const char *strategy)
+{
+    struct dlt_probed probed;
+
+    own(strategy,
+        (const char *const[]){"--log-bin", "--server-id=1", "--binlog-format=STATEMENT", NULL});
+    cr_assert_eq(dlt_session_open(&s), DLOCK_CONFIG, "%s", s.err.message);
+    cr_assert(strstr(s.err.message, "SET GLOBAL binlog_format=ROW") != NULL, "%s", s.err.message);
+    dlt_session_close(&s);
+    cr_assert_str_eq(dlt_maria_ask(&server, "SET GLOBAL binlog_format=MIXED"), "");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_str_eq(dlt_maria_ask(&server, "SET GLOBAL binlog_format=STATEMENT"), "");
+    cr_assert_eq(dlt_probed_read(&probed, &s), DLOCK_OK, "%s", s.err.message);
+    dlt_probed_has(&probed, "binlog_format=1!|");
+    tear_down();
+}
+
+Test(own, OPN_1_a_log_of_statements)
+{
+    log_of_statements("row");
+    log_of_statements("insert");
+    log_of_statements("session");
+}
+
+/* Another database, another dialect of SQL, and answers that are cut. */
+static void others_settings(const char *strategy)
+{
+    struct dlt_holder seen = {.name = ""};
+    struct dlt_request a;
+    size_t count = 1;
+
+    own(strategy, (const char *const[]){"--init-connect=USE information_schema",
+                                        "--sql-mode=ORACLE,ANSI_QUOTES,NO_BACKSLASH_ESCAPES,"
+                                        "HIGH_NOT_PRECEDENCE,IGNORE_SPACE,PAD_CHAR_TO_FULL_LENGTH",
+                                        "--group-concat-max-len=16", NULL});
+    for (int i = 0; i < 2; i++) { /* makes the tables, then checks them */
+        cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+        dlt_request(&s, &a, "job", 'a', 60000);
+        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+        if (strcmp(strategy, "session") != 0) /* which would find its own row free */
+            cr_assert_eq(dlt_inspect(&s, "job", &seen, &count), DLOCK_OK, "%s", s.err.message);
+        cr_assert_eq(count, 1);
+        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+        dlt_session_close(&s);
+    }
+    cr_assert_str_eq(dlt_maria_ask(&server, "SELECT COUNT(*) FROM locks.dlock_names"),
+                     strcmp(strategy, "insert") == 0 ? "0" : "1");
+    tear_down();
+}
+
+Test(own, C16_what_a_session_would_inherit_does_not_matter)
+{
+    others_settings("row");
+    others_settings("insert");
+    others_settings("session");
+}
