@@ -158,7 +158,9 @@ static enum dlock_status connect_with(struct my_connection *conn, const char *pa
 {
     const struct my_config *config = conn->config;
     struct my_call call = {.kind = MY_CONNECT, .text = password};
-    const bool by_thread = config->tls || (config->socket == NULL && !config->numeric);
+    /* With strategy session each wait needs a connection, also one that is shorter than a login. */
+    const bool by_thread = config->tls || (config->socket == NULL && !config->numeric) ||
+                           config->strategy == MY_SESSION;
     enum dlock_status status = DLOCK_INTERNAL;
 
     conn->mysql = handle_new(config);

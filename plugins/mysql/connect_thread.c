@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The name lookup (getaddrinfo) and the TLS handshake (poll) of libmariadb ignore deadlines.
- * Therefore a thread of its own makes a connection to a name or with TLS. On timeout the thread is
- * abandoned: its socket is shut down, it owns copies of its inputs and frees itself. A lookup first
- * and a connection to the address would be simpler, but TLS has to know the name. While an
- * abandoned thread is busy with a server, no other thread is started for that server: a silent
- * resolver gets no more threads than there were calls when it fell silent.
+ * Therefore a thread of its own makes a connection to a name or with TLS. It owns copies of its
+ * inputs. A lookup first and a connection to the address would be simpler, but TLS has to know the
+ * name.
+ *
+ * A caller whose time is over leaves its thread, which goes on for LOGIN_NS: the next call of that
+ * client takes it over, so that also calls with less time than a login takes get a connection in
+ * the end. After that, or when the client closes, the thread is abandoned: its socket is shut down,
+ * and it frees itself. While an abandoned thread is busy with a server, no other thread is started
+ * for that server: a silent resolver gets no more threads than there were calls when it fell
+ * silent.
  */
 #include "connect_thread.h"
 
@@ -20,6 +25,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define LOGIN_NS (2 * DL_NS_PER_S)
+
 static int64_t clock_now(void *ctx)
 {
     (void)ctx;
@@ -27,21 +34,25 @@ static int64_t clock_now(void *ctx)
 }
 
 struct connect_thread {
-    struct connect_thread *next; /* of the abandoned ones */
+    struct connect_thread *next; /* of those without a caller */
+    const void *client;          /* compared only */
+    int64_t until_ns;            /* when it is abandoned */
     struct dlock_host host;      /* nothing of the caller's */
     struct my_config config;
     struct my_connection conn;
     struct my_call call;
     enum dlock_status status;
-    bool done, abandoned;
-    int socket; /* + 1, a duplicate, which stays ours when the library closes its own */
-    char *user, *password;
+    bool done;
+    bool left;      /* without a caller, for the next one */
+    bool abandoned; /* without a caller, for nobody */
+    int socket;     /* + 1, a duplicate, which stays ours when the library closes its own */
+    char *user, *password, *socket_path;
 };
 
 /* Of all threads. A leaf. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended;
-static struct connect_thread *abandoned; /* the ones that have not ended */
+static struct connect_thread *alone; /* the ones that are left, or abandoned and have not ended */
 
 static void lock(void)
 {
@@ -55,14 +66,26 @@ static void unlock(void)
 
 static void unlock_after_fork(void)
 {
-    abandoned = NULL; /* these threads are the parent's */
+    for (struct connect_thread *thread = alone; thread != NULL; thread = thread->next) {
+        if (thread->socket > 0)
+            (void)close(thread->socket - 1);
+        if (thread->done)
+            (void)close(mysql_get_socket(thread->conn.mysql));
+    }
+    alone = NULL; /* these threads are the parent's */
     (void)dl_deadline_cond_init(&ended);
     unlock();
 }
 
-static void abandoned_remove_locked(struct connect_thread *thread)
+static void alone_add_locked(struct connect_thread *thread)
 {
-    struct connect_thread **at = &abandoned;
+    thread->next = alone;
+    alone = thread;
+}
+
+static void alone_remove_locked(struct connect_thread *thread)
+{
+    struct connect_thread **at = &alone;
 
     while (*at != thread)
         at = &(*at)->next;
@@ -71,11 +94,38 @@ static void abandoned_remove_locked(struct connect_thread *thread)
 
 static bool abandoned_at_locked(const char *endpoint)
 {
-    const struct connect_thread *thread = abandoned;
+    const struct connect_thread *thread = alone;
 
-    while (thread != NULL && strcmp(thread->config.endpoint, endpoint) != 0)
+    while (thread != NULL && (!thread->abandoned || strcmp(thread->config.endpoint, endpoint) != 0))
         thread = thread->next;
     return thread != NULL;
+}
+
+/* One that is still at work. */
+static void abandon_locked(struct connect_thread *thread)
+{
+    thread->left = false;
+    thread->abandoned = true;
+    if (thread->socket > 0)
+        (void)shutdown(thread->socket - 1, SHUT_RDWR);
+}
+
+/* One that a caller of this client left, and that logs in with this password. */
+static struct connect_thread *left_take_locked(const void *client, const char *password)
+{
+    struct connect_thread *found = NULL;
+
+    for (struct connect_thread *thread = alone; thread != NULL; thread = thread->next) {
+        if (thread->left && !thread->done && clock_now(NULL) >= thread->until_ns)
+            abandon_locked(thread);
+        if (thread->left && thread->client == client && strcmp(thread->password, password) == 0)
+            found = thread;
+    }
+    if (found != NULL) {
+        alone_remove_locked(found);
+        found->left = false;
+    }
+    return found;
 }
 
 /* Sleeps until a thread ends or for a moment. false: the deadline is over. */
@@ -95,6 +145,7 @@ static void thread_free(struct connect_thread *thread)
         my_async_close(&thread->conn);
     dl_secret_free(thread->password);
     free(thread->user);
+    free(thread->socket_path);
     free(thread);
 }
 
@@ -116,17 +167,18 @@ static void *thread_run(void *arg)
 {
     struct connect_thread *thread = arg;
     enum dlock_status status = my_async_run(&thread->conn, &thread->call);
-    bool was_abandoned = false;
+    bool unwanted = false;
 
     lock();
     thread->status = status;
     thread->done = true;
-    was_abandoned = thread->abandoned;
-    if (was_abandoned)
-        abandoned_remove_locked(thread);
+    unwanted =
+        thread->abandoned || (thread->left && (status != DLOCK_OK || thread->call.failed != 0));
+    if (unwanted)
+        alone_remove_locked(thread);
     (void)pthread_cond_broadcast(&ended);
     unlock();
-    if (was_abandoned)
+    if (unwanted)
         thread_free(thread);
     return NULL;
 }
@@ -134,12 +186,19 @@ static void *thread_run(void *arg)
 static struct connect_thread *thread_new(struct my_connection *conn, const char *password)
 {
     struct connect_thread *thread = calloc(1, sizeof *thread);
+    const int64_t now_ns = clock_now(NULL);
+    const int64_t left_ns = conn->deadline_ns - my_connection_now(conn);
 
     if (thread == NULL)
         return NULL;
+    thread->client = conn->host;
+    thread->until_ns = now_ns + LOGIN_NS;
     thread->user = strdup(conn->config->user);
     thread->password = strdup(password);
-    if (thread->user == NULL || thread->password == NULL) {
+    if (conn->config->socket != NULL)
+        thread->socket_path = strdup(conn->config->socket);
+    if (thread->user == NULL || thread->password == NULL ||
+        (conn->config->socket != NULL && thread->socket_path == NULL)) {
         thread_free(thread);
         return NULL;
     }
@@ -147,13 +206,14 @@ static struct connect_thread *thread_new(struct my_connection *conn, const char 
     thread->config = *conn->config;
     thread->config.target = NULL;
     thread->config.user = thread->user;
+    thread->config.socket = thread->socket_path;
     thread->conn = (struct my_connection){
         .mysql = conn->mysql,
         .config = &thread->config,
         .host = &thread->host,
         .tls = conn->tls,
         .wake_fd = -1,
-        .deadline_ns = clock_now(NULL) + (conn->deadline_ns - my_connection_now(conn)),
+        .deadline_ns = now_ns + (left_ns > LOGIN_NS ? left_ns : LOGIN_NS),
     };
     thread->call = (struct my_call){.kind = MY_CONNECT,
                                     .text = thread->password,
@@ -182,19 +242,19 @@ static bool thread_await_locked(struct connect_thread *thread, struct my_connect
         thread->conn.mysql = NULL;
         return true;
     }
-    thread->abandoned = true;
-    thread->next = abandoned;
-    abandoned = thread;
-    if (thread->socket > 0)
-        (void)shutdown(thread->socket - 1, SHUT_RDWR);
+    alone_add_locked(thread);
+    if (clock_now(NULL) < thread->until_ns)
+        thread->left = true;
+    else
+        abandon_locked(thread);
     return false;
 }
 
-enum dlock_status my_connect_thread_run(struct my_connection *conn, struct my_call *call)
+static enum dlock_status thread_start(struct my_connection *conn, const char *password,
+                                      struct connect_thread **out)
 {
     struct connect_thread *thread = NULL;
-    enum dlock_status status = DLOCK_TIMEOUT;
-    bool other = false, done = false;
+    bool other = false;
 
     lock();
     while (abandoned_at_locked(conn->config->endpoint) && sleep_locked(conn))
@@ -203,13 +263,33 @@ enum dlock_status my_connect_thread_run(struct my_connection *conn, struct my_ca
     unlock();
     if (other)
         return DLOCK_TIMEOUT;
-    thread = thread_new(conn, call->text);
+    thread = thread_new(conn, password);
     if (thread == NULL)
         return DLOCK_NOMEM;
     if (dl_thread_start(NULL, NULL, thread_run, thread) != 0) {
         thread_free(thread);
         return DLOCK_NOMEM;
     }
+    *out = thread;
+    return DLOCK_OK;
+}
+
+enum dlock_status my_connect_thread_run(struct my_connection *conn, struct my_call *call)
+{
+    struct connect_thread *thread = NULL;
+    enum dlock_status status = DLOCK_OK;
+    bool done = false;
+
+    lock();
+    thread = left_take_locked(conn->host, call->text);
+    unlock();
+    if (thread != NULL)
+        my_async_close(conn); /* another handle comes */
+    else
+        status = thread_start(conn, call->text, &thread);
+    if (status != DLOCK_OK)
+        return status;
+    status = DLOCK_TIMEOUT;
     lock();
     done = thread_await_locked(thread, conn, call);
     if (done)
@@ -218,6 +298,30 @@ enum dlock_status my_connect_thread_run(struct my_connection *conn, struct my_ca
     if (done)
         thread_free(thread);
     return status;
+}
+
+void my_connect_thread_end(const void *client)
+{
+    struct connect_thread *unused = NULL, *next = NULL;
+
+    lock();
+    for (struct connect_thread *thread = alone; thread != NULL; thread = next) {
+        next = thread->next;
+        if (!thread->left || thread->client != client)
+            continue;
+        if (!thread->done) {
+            abandon_locked(thread);
+            continue;
+        }
+        alone_remove_locked(thread);
+        thread->next = unused;
+        unused = thread;
+    }
+    unlock();
+    for (; unused != NULL; unused = next) {
+        next = unused->next;
+        thread_free(unused);
+    }
 }
 
 int my_connect_thread_init(void)

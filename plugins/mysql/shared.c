@@ -2,6 +2,7 @@
 #include "shared.h"
 
 #include "connect.h"
+#include "connect_thread.h"
 
 #include <stdlib.h>
 
@@ -83,6 +84,7 @@ void my_shared_unref(struct my_shared *shared)
     if (!clients_unref(&clients, &shared->client))
         return;
     idle_close(shared, 0);
+    my_connect_thread_end(shared->client.host);
     my_control_fini(&shared->control);
     free(shared);
 }

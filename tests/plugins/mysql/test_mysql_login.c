@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests: plugins/mysql/connect_thread.c */
+/* A login that lasts longer than the call that began it. */
+#include "my_kit.h"
+#include "proxy_client.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct dlt_maria server;
+static struct dlt_proxy proxy;
+static struct dlt_session s, t; /* of one client */
+static struct dlt_request a;
+
+static void tell(const char *line)
+{
+    cr_assert(dlt_proxy_tell(&proxy, "%s", line), "%s: %s", line, proxy.answer);
+}
+
+static void start(void)
+{
+    cr_assert(dlt_maria_start(&server, NULL), "%s", server.why);
+    cr_assert(dlt_proxy_start(&proxy, server.address, "mysql", NULL), "%s", proxy.answer);
+    dlt_session_init(&s, &server);
+    dlt_session_option(&s, "strategy", "session");
+    (void)snprintf(s.address, sizeof s.address, "%s", proxy.address);
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+}
+
+static void stop(void)
+{
+    dlt_session_close(&t);
+    dlt_session_close(&s);
+    (void)dlt_proxy_stop(&proxy);
+    dlt_maria_stop(&server);
+}
+
+/* Another session, in less time than the server needs for its greeting. */
+static void too_short(void)
+{
+    s.call_ms = 100;
+    tell("hold s2c *");
+    cr_assert_eq(dlt_session_join(&t, &s), DLOCK_UNAVAILABLE, "%s", t.err.message);
+    dlt_session_close(&t);
+    s.call_ms = 5000;
+}
+
+/* How many connections the proxy has passed on. */
+static bool accepted(const char *count)
+{
+    char want[32];
+
+    tell("stats");
+    (void)snprintf(want, sizeof want, "accepted=%s ", count);
+    return strstr(proxy.answer, want) != NULL;
+}
+
+static void lets_in(void)
+{
+    tell("pass s2c");
+    tell("deliver");
+}
+
+Test(session, C8_the_login_of_a_call_that_was_too_short_is_used_by_the_next)
+{
+    start();
+    too_short();
+    cr_assert(accepted("2"), "%s", proxy.answer);
+    lets_in();
+    cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
+    cr_assert(accepted("2"), "a second login: %s", proxy.answer);
+    dlt_request(&t, &a, "job", 'a', 60000);
+    cr_assert_eq(dlt_try(&t, &a), DLOCK_OK, "%s", t.err.message);
+    cr_assert_eq(dlt_unlock(&t, &a), DLOCK_OK, "%s", t.err.message);
+    stop();
+}
+
+/* ... by one that comes after the login has ended, too. */
+Test(session, C8_a_login_that_has_ended_waits_for_the_next_call)
+{
+    const char *two = "";
+
+    start();
+    too_short();
+    lets_in();
+    for (int i = 0; i < 500 && strcmp(two, "2") != 0; i++) {
+        dlt_sleep_ms(10);
+        two = dlt_maria_ask(&server, "SELECT COUNT(*) FROM information_schema.processlist"
+                                     " WHERE user = 'u' AND command = 'Sleep'");
+    }
+    cr_assert_str_eq(two, "2");
+    s.call_ms = 300;
+    cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
+    cr_assert(accepted("2"), "a second login: %s", proxy.answer);
+    stop();
+}
+
+/* The call after two silent seconds begins anew. */
+Test(session, C8_a_login_that_never_ends_keeps_nobody_out)
+{
+    start();
+    too_short();
+    dlt_sleep_ms(2100);
+    tell("pass s2c"); /* what is held stays so */
+    cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
+    cr_assert(accepted("3"), "%s", proxy.answer);
+    stop();
+}
+
+/* Another password is another login. */
+Test(session, SEC_1_a_login_by_the_password_of_before_is_not_used)
+{
+    start();
+    too_short();
+    lets_in();
+    cr_assert_str_eq(dlt_maria_ask(&server, "ALTER USER u IDENTIFIED BY 'secret2'"), "");
+    s.target.password = "secret2";
+    cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
+    cr_assert(accepted("3"), "%s", proxy.answer);
+    stop();
+}
+
+Test(session, a_client_that_closes_ends_its_logins)
+{
+    const char *none = "";
+
+    start();
+    too_short();
+    lets_in();
+    dlt_session_close(&s);
+    for (int i = 0; i < 500 && strcmp(none, "0") != 0; i++) {
+        dlt_sleep_ms(10);
+        none = dlt_maria_ask(
+            &server, "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'u'");
+    }
+    cr_assert_str_eq(none, "0");
+    stop();
+}
