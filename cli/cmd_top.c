@@ -7,9 +7,12 @@
 #include "signals.h"
 #include "table.h"
 
+#include "lib/thread.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,6 +35,15 @@ struct top {
     struct info_list list;
     char summary[TABLE_SUMMARY_SIZE];
     struct dlock_error err; /* of the last query */
+
+    /* The query that goes on, in a thread of its own: keys and signals do not wait for the store.
+     */
+    bool asking;
+    time_t asked; /* when it began */
+    pthread_t thread;
+    int answered; /* an eventfd; -1: at a pipe there is no thread */
+    struct info_list next;
+    struct dlock_error next_err;
 };
 
 /* -1: go on; else the exit code. */
@@ -60,17 +72,52 @@ static int top_options_read(struct top *top, int argc, char **argv)
 }
 
 /* After a failure the list has what was read before it. */
-static void top_query(struct top *top)
+static void *query_main(void *arg)
 {
-    top->err = (struct dlock_error)DLOCK_ERROR_INIT;
+    struct top *top = arg;
+    uint64_t one = 1;
+
+    top->next_err = (struct dlock_error)DLOCK_ERROR_INIT;
+    top->next_err.status = dlock_client_list(top->client, top->prefix.bytes, top->prefix.len,
+                                             info_list_add, &top->next, &top->next_err);
+    while (top->answered >= 0 && write(top->answered, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+    return NULL;
+}
+
+static void query_take(struct top *top)
+{
     info_list_fini(&top->list);
-    top->err.status = dlock_client_list(top->client, top->prefix.bytes, top->prefix.len,
-                                        info_list_add, &top->list, &top->err);
+    top->list = top->next;
+    top->next = (struct info_list){0};
+    top->err = top->next_err;
     if (top->err.status == DLOCK_OK && top->list.no_memory)
         top->err.status = DLOCK_NOMEM;
     info_list_sort(&top->list);
     table_summary(&top->list, top->summary);
     table_sort(&top->list);
+}
+
+/* 0 or an errno. */
+static int query_start(struct top *top)
+{
+    int error = dl_thread_start(&top->thread, NULL, query_main, top);
+
+    top->asking = error == 0;
+    top->asked = time(NULL);
+    return error;
+}
+
+/* The query has answered. */
+static void query_end(struct top *top)
+{
+    uint64_t count;
+
+    (void)pthread_join(top->thread, NULL);
+    if (read(top->answered, &count, sizeof count) < 0)
+        errno = 0; /* it was written */
+    top->asking = false;
+    query_take(top);
 }
 
 /* Without a terminal lines are as long as they have to be. */
@@ -81,27 +128,34 @@ static int top_print_once(struct top *top)
 
     if (isatty(STDOUT_FILENO) == 1)
         screen_size(&columns, &rows);
-    top_query(top);
+    (void)query_main(top);
+    query_take(top);
     if (top->err.status != DLOCK_OK)
         return cli_output_fail_status(top->cli, NULL, &top->err);
     table_print(stdout, &top->list, columns, 0, plain, "\n");
     return cli_output_close(top->cli, CLI_EXIT_OK);
 }
 
-/* The time, what there is in all, and where; or the error. Cut to the width. */
+/* The time, what there is in all, and where; or what is wrong. Cut to the width. */
 static void summary_print(const struct top *top, FILE *out, size_t columns)
 {
     const time_t now = time(NULL);
     const char *error = top->err.message;
-    char clock[16] = "", line[512];
+    char clock[16] = "", line[512], silence[64];
+    const bool is_silent = top->asking && now > top->asked + 1;
     struct tm tm;
 
     if (gmtime_r(&now, &tm) != NULL)
         (void)strftime(clock, sizeof clock, "%H:%M:%S", &tm);
     if (error[0] == '\0')
         error = dlock_status_text((int)top->err.status);
+    (void)snprintf(silence, sizeof silence, "the store has not answered for %lld s",
+                   (long long)(now - top->asked));
+    if (is_silent)
+        error = silence;
     (void)snprintf(line, sizeof line, "%s UTC  %s  %s", clock, top->summary,
-                   top->err.status == DLOCK_OK ? dlock_client_uri(top->client) : error);
+                   top->err.status == DLOCK_OK && !is_silent ? dlock_client_uri(top->client)
+                                                             : error);
     (void)fprintf(out, "%.*s%s", (int)columns, cli_output_printable(line, strlen(line)),
                   SCREEN_EOL);
 }
@@ -122,7 +176,7 @@ static int top_draw(const struct top *top)
     return screen_frame_end(frame, &text, &len) ? 0 : errno;
 }
 
-enum event { EVENT_TIME, EVENT_SIZE, EVENT_STOP, EVENT_QUIT, EVENT_SIGNAL };
+enum event { EVENT_TIME, EVENT_ANSWER, EVENT_SIZE, EVENT_STOP, EVENT_QUIT, EVENT_SIGNAL };
 
 /* q, or the end of the input. */
 static bool key_is_quit(void)
@@ -153,19 +207,23 @@ static enum event event_of(const struct signals *signals, int *ending)
 }
 
 /* Waits for the next event, EVENT_TIME at the latest when the time has passed. */
-static enum event event_wait(const struct top *top, const struct signals *signals, int *ending)
+static enum event event_wait(const struct top *top, const struct signals *signals,
+                             const struct screen *screen, int *ending)
 {
-    const bool has_keys = isatty(STDIN_FILENO) == 1;
-    struct pollfd fds[2] = {
+    const bool has_keys = screen->is_ours && isatty(STDIN_FILENO) == 1;
+    struct pollfd fds[3] = {
         {.fd = signals->fd, .events = POLLIN},
         {.fd = has_keys ? STDIN_FILENO : -1, .events = POLLIN},
+        {.fd = top->answered, .events = POLLIN},
     };
 
-    if (poll(fds, 2, (int)top->every_ms) <= 0)
+    if (poll(fds, 3, (int)top->every_ms) <= 0)
         return EVENT_TIME;
     if (fds[0].revents != 0)
         return event_of(signals, ending);
-    return key_is_quit() ? EVENT_QUIT : EVENT_SIZE;
+    if (fds[1].revents != 0)
+        return key_is_quit() ? EVENT_QUIT : EVENT_SIZE;
+    return EVENT_ANSWER;
 }
 
 static void top_stop(struct screen *screen)
@@ -179,15 +237,17 @@ static void top_stop(struct screen *screen)
 static int screen_run(struct top *top, struct screen *screen, const struct signals *signals,
                       int *ending)
 {
-    enum event event = EVENT_TIME;
+    enum event event = EVENT_SIZE;
     int error = 0;
 
     screen_begin(screen);
     while (error == 0 && event != EVENT_QUIT && event != EVENT_SIGNAL) {
         error = top_draw(top);
-        event = event_wait(top, signals, ending);
-        if (event == EVENT_TIME)
-            top_query(top);
+        event = event_wait(top, signals, screen, ending);
+        if (event == EVENT_ANSWER)
+            query_end(top);
+        if (event == EVENT_TIME && !top->asking && error == 0)
+            error = query_start(top);
         if (event == EVENT_STOP)
             top_stop(screen);
     }
@@ -200,21 +260,37 @@ static int top_run(struct top *top, const struct signals *signals, int *ending)
 {
     const bool quiet = top->cli->quiet;
     struct screen screen = {0};
-    int error = 0;
+    int error = query_start(top);
 
-    top_query(top);
-    if (top->err.status != DLOCK_OK)
+    while (error == 0 && top->asking && *ending == 0) {
+        enum event event = event_wait(top, signals, &screen, ending);
+
+        if (event == EVENT_ANSWER)
+            query_end(top);
+        if (event == EVENT_STOP)
+            (void)signals_stop_self();
+    }
+    if (error == 0 && *ending == 0 && top->err.status != DLOCK_OK)
         return cli_output_fail_status(top->cli, NULL, &top->err);
     top->cli->quiet = true;
-    error = screen_run(top, &screen, signals, ending);
+    if (error == 0 && *ending == 0)
+        error = screen_run(top, &screen, signals, ending);
     top->cli->quiet = quiet;
     if (error == 0)
         return CLI_EXIT_OK;
-    cli_output_fail(top->cli, "standard output: %s", strerror(error));
+    cli_output_fail(top->cli, "top: %s", strerror(error));
     return CLI_EXIT_INTERNAL;
 }
 
-/* 0 or an errno. Before any other thread starts. */
+/* Ends the process. The thread of a query may still wait for the store. */
+static void top_leave(int exit_code, int ending)
+{
+    if (ending != 0)
+        signals_die(ending);
+    _exit(exit_code);
+}
+
+/* 0 or an errno. */
 static int signals_begin(struct signals *signals)
 {
     int error = signals_start(signals);
@@ -225,7 +301,7 @@ static int signals_begin(struct signals *signals)
 int cli_top(struct cli *cli, int argc, char **argv)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct top top = {.cli = cli, .every_ms = 1000};
+    struct top top = {.cli = cli, .every_ms = 1000, .answered = -1};
     struct signals signals;
     int ending = 0, error = 0;
     int exit_code = top_options_read(&top, argc, argv);
@@ -233,14 +309,20 @@ int cli_top(struct cli *cli, int argc, char **argv)
     if (exit_code >= 0)
         return exit_code;
     top.once = top.once || !screen_is_there();
-    error = top.once ? 0 : signals_begin(&signals);
+    if (cli_client_open(cli, CLI_TO_INSPECT, &top.client, &err) != DLOCK_OK)
+        return cli_output_fail_status(cli, NULL, &err);
+    if (!top.once) {
+        error = signals_begin(&signals);
+        top.answered = eventfd(0, EFD_CLOEXEC);
+        error = error == 0 && top.answered < 0 ? errno : error;
+    }
     if (error != 0) {
         cli_output_fail(cli, "signals: %s", strerror(error));
         return CLI_EXIT_INTERNAL;
     }
-    if (cli_client_open(cli, CLI_TO_INSPECT, &top.client, &err) != DLOCK_OK)
-        return cli_output_fail_status(cli, NULL, &err);
     exit_code = top.once ? top_print_once(&top) : top_run(&top, &signals, &ending);
+    if (top.asking)
+        top_leave(exit_code, ending);
     dlock_client_close(top.client);
     info_list_fini(&top.list);
     if (ending != 0)

@@ -96,6 +96,37 @@ it_leaves_the_terminal_as_it_was() {
     equal "$(grep -o $'\e\\[?1049h' screen | wc -l)" "$(grep -o $'\e\\[?1049l' screen | wc -l)" "screens opened and closed"
 }
 
+# Of a server that answers first, and then no more.
+a_store_that_is_silent() {
+    "$DLOCK_BIN/with_server" redis -- env --chdir="$PWD" bash "$program" silent "{port}"
+}
+
+silent() {
+    local redis="redis://127.0.0.1:$1?op_timeout=30s" server key want began
+    server=$(redis-cli -p "$1" info server | tr -d '\r' | sed -n 's/^process_id://p')
+    while read -r key want; do
+        : >screen
+        code=0
+        {
+            within 30 grep -q FENCE screen
+            kill -STOP "$server"
+            within 30 grep -q 'the store has not answered for' screen
+            now_ms >pressed
+            # shellcheck disable=SC2059 # escapes of printf
+            printf "$key"
+            within 30 grep -q '^Script done' screen
+        } | TERM=xterm timeout 60 script -qefc "stty cols 100 rows 24; exec $dlock -u '$redis' top --every 100ms" screen >/dev/null || code=$?
+        kill -CONT "$server"
+        equal "$want" "$code" "exit code after $key"
+        began=$(cat pressed)
+        between 0 $(($(now_ms) - began)) 15000 "ms until it ended"
+        equal "$(grep -o $'\e\\[?1049h' screen | wc -l)" "$(grep -o $'\e\\[?1049l' screen | wc -l)" "screens opened and closed"
+    done <<'KEYS'
+q 0
+\x03 130
+KEYS
+}
+
 rows_are_counted() {
     local i
     for i in 1 2 3 4 5 6 7 8; do
@@ -134,11 +165,18 @@ bad_arguments() {
     exits 71 sh -c '"$0" top >/dev/full' "$dlock"
 }
 
-need script
+program=$(realpath "$0")
+if [ "${1-}" = silent ]; then
+    set -eu
+    silent "$2"
+    exit
+fi
+need script redis-server redis-cli
 shows "top: right at 80 columns" at_80_columns
 shows "top: right at 160 columns" at_160_columns
 shows "top: shows what changes" it_goes_on
 shows "top: q and Ctrl-C leave the terminal as it was" it_leaves_the_terminal_as_it_was
+shows "top: hears q and Ctrl-C while the store does not answer, and says so" a_store_that_is_silent
 shows "top: a table that is longer than the terminal says so" rows_are_counted
 shows "top: plain and uncut without a terminal" plain_without_a_terminal
 shows "top: bad arguments, and output that fails" bad_arguments
