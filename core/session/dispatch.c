@@ -85,7 +85,6 @@ enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
 {
     enum dlock_status status;
 
-    memset(self, 0, plugin->ops.session_size);
     info->struct_size = sizeof *info;
     dl_error_reset(err);
     status = status_check(plugin, "open", MAY(OK) | MAY_FAIL | MAY(PLUGIN_LOAD),

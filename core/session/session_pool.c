@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* After the store has refused a connection, the pool asks for another one after this time. */
 #define REFUSED_NS DL_NS_PER_S
@@ -49,6 +50,7 @@ void dl_session_pool_fini(struct dl_pool *pool, bool forked)
 {
     sessions_close(pool, pool->idle, forked);
     sessions_close(pool, pool->shared, forked);
+    sessions_close(pool, pool->begun, forked);
     if (forked)
         return;
     (void)pthread_cond_destroy(&pool->connected_changed);
@@ -60,6 +62,37 @@ void dl_session_pool_close_after_fork(struct dl_pool *pool, struct dl_session *s
     sessions_close(pool, session, true);
 }
 
+/* One that is begun, or a new one. NULL: no memory. */
+static struct dl_session *session_begin(struct dl_pool *pool)
+{
+    const size_t size =
+        (sizeof(struct dl_session) + pool->plugin->ops.session_size + 15) & ~(size_t)15;
+    struct dl_session *session;
+
+    (void)pthread_mutex_lock(&pool->mutex);
+    session = pool->begun;
+    pool->begun = NULL;
+    (void)pthread_mutex_unlock(&pool->mutex);
+    if (session != NULL)
+        return session;
+    session = aligned_alloc(16, size);
+    if (session != NULL)
+        memset(session, 0, size);
+    return session;
+}
+
+/* After an open that failed. */
+static void session_abandon(struct dl_pool *pool, struct dl_session *session, bool goes_on)
+{
+    (void)pthread_mutex_lock(&pool->mutex);
+    if (goes_on && pool->begun == NULL) {
+        pool->begun = session;
+        session = NULL;
+    }
+    (void)pthread_mutex_unlock(&pool->mutex);
+    sessions_close(pool, session, false);
+}
+
 static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
                                       struct dl_session **out, struct dlock_error *err)
 {
@@ -69,17 +102,15 @@ static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
     struct dl_session *session;
     enum dlock_status status;
 
-    session =
-        aligned_alloc(16, (sizeof *session + pool->plugin->ops.session_size + 15) & ~(size_t)15);
+    session = session_begin(pool);
     if (session == NULL)
         return dl_error(err, DLOCK_NOMEM, "no memory for a session");
-    *session = (struct dl_session){0};
     status =
         dl_dispatch_open(pool->plugin, session->self, &pool->host->table, pool->target,
                          connect_by_ns < deadline_ns ? connect_by_ns : deadline_ns, &info, err);
     (void)atomic_fetch_add(status == DLOCK_OK ? &pool->opened : &pool->failed, 1);
     if (status != DLOCK_OK) {
-        sessions_close(pool, session, false);
+        session_abandon(pool, session, info.goes_on != 0);
         return status;
     }
     session->caps = info.caps;

@@ -57,10 +57,11 @@ struct dl_pool {
     pthread_mutex_t mutex;
     pthread_cond_t connected_changed; /* CONCURRENT: of `shared` and `connecting` */
     struct dl_wait_fifo
-        fifo[DL_USE_COUNT];  /* a served waiter gets a session, or NULL: it has to open one */
-    struct dl_session *idle; /* connected and idle; the one used last is the first */
-    unsigned lent;           /* connected, and in use */
-    unsigned opening;        /* being opened */
+        fifo[DL_USE_COUNT];   /* a served waiter gets a session, or NULL: it has to open one */
+    struct dl_session *idle;  /* connected and idle; the one used last is the first */
+    struct dl_session *begun; /* an open that had too little time: the next one goes on [OPN-7] */
+    unsigned lent;            /* connected, and in use */
+    unsigned opening;         /* being opened */
     int64_t
         refused_until_ns; /* the store has refused one more session; 0: not since one was opened */
     char refusal[160];    /* the text of that refusal */

@@ -67,7 +67,7 @@ extern "C" {
 
 #define DLOCK_PLUGIN_MAGIC     0x444C4B50u /* "DLKP" */
 #define DLOCK_PLUGIN_ABI_MAJOR 2u          /* another one is refused */
-#define DLOCK_PLUGIN_ABI_MINOR 5u          /* counts appended members; any is accepted */
+#define DLOCK_PLUGIN_ABI_MINOR 6u          /* counts appended members; any is accepted */
 
 /* An array in the plugin, and so the one structure that never grows.
  * type is one of: bool int duration size enum text list. In range: "1..64", "50ms..7d",
@@ -173,6 +173,13 @@ struct dlock_session_info {
      *         server_of, and with SESSION.
      */
     uint32_t lanes;
+    /* ABI 2.5 ends here. A plugin writes the rest only if DLOCK_HAS(info, goes_on). */
+    /*
+     * [OPN-7] Of an open that failed: 1: its deadline came first, and another open with the same
+     *         self goes on where it ended, so that callers with little time make a session
+     *         together. Core calls that, later and from any thread, or close. 0: it calls close.
+     */
+    uint32_t goes_on;
 };
 
 struct dlock_backend_ops {

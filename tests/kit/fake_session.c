@@ -17,6 +17,7 @@ struct session {
 
 struct handle { /* what core allocates */
     struct session *session;
+    int64_t login_until_ns;
 };
 
 /* engine->mutex guards it, engine->moved tells of changes. */
@@ -29,7 +30,7 @@ static struct {
     bool executed[FAKE_SLOTS];
     bool since;
     char hang;
-    int64_t delay_ns, linger_ns;
+    int64_t delay_ns, linger_ns, login_ns;
     uint64_t fence;
     unsigned char token;
     const char *wrong;
@@ -111,11 +112,21 @@ static enum dlock_status fake_open(void *self, const struct dlock_host *host,
                                    struct dlock_session_info *info, struct dlock_error *err)
 {
     struct handle *handle = self;
+    int64_t now_ns = host->now_ns(host->ctx);
 
     (void)target;
-    (void)deadline_ns;
-    (void)err;
     enter(FAKE_OPEN);
+    if (handle->login_until_ns == 0)
+        handle->login_until_ns = now_ns + fake.login_ns;
+    while (now_ns < handle->login_until_ns && now_ns < deadline_ns) {
+        (void)pthread_cond_wait(&fake.engine->moved, &fake.engine->mutex);
+        now_ns = host->now_ns(host->ctx);
+    }
+    if (now_ns < handle->login_until_ns) {
+        info->goes_on = 1;
+        leave();
+        return dlock_fail(err, "fake", DLOCK_UNAVAILABLE, 0, "no connection in time");
+    }
     if (fake.count < SESSIONS_MAX) {
         handle->session = &fake.sessions[fake.count++];
         *handle->session = (struct session){.host = host, .open = true};
@@ -314,6 +325,13 @@ void fake_session_confirm(bool since)
 {
     change();
     fake.since = since;
+    leave();
+}
+
+void fake_session_login(int64_t ms)
+{
+    change();
+    fake.login_ns = ms * DLT_MS;
     leave();
 }
 

@@ -35,6 +35,9 @@ void fake_session_answer(enum fake_slot slot, enum dlock_status status, bool exe
 /* grant.since_ns is reported, as the moment of the grant. */
 void fake_session_confirm(bool since);
 
+/* Opening takes so long; one whose deadline comes before goes on at the next call [OPN-7]. */
+void fake_session_login(int64_t ms);
+
 /* Pings hang until their deadline, then answer UNKNOWN; of this name's first byte only. */
 void fake_session_hang(char name);
 

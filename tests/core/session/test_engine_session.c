@@ -67,6 +67,41 @@ Test(session, SES_1_each_held_lock_has_a_session_of_its_own)
     dlock_free(c);
 }
 
+/* A login takes longer than each of the calls waits. */
+Test(session, OPN_7_calls_with_less_time_than_a_login_make_a_session_together)
+{
+    struct dlock *a = take("a"), *b = dlt_engine_lock(&engine, "b", NULL);
+
+    fake_session_login(100);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(dlt_do(&engine, DLT_TIMEDLOCK, b, 15), DLOCK_UNAVAILABLE);
+        cr_assert_eq(fake_session_open_now(), 1);
+    }
+    cr_assert_eq(dlt_do(&engine, DLT_TIMEDLOCK, b, 15), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, b, 0), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
+    dlock_free(a);
+    dlock_free(b);
+}
+
+/* Another login has ended meanwhile, or nobody wants the session any more: closed once. */
+Test(session, OPN_7_what_was_begun_ends_with_the_client)
+{
+    struct dlock *a = take("a"), *b = dlt_engine_lock(&engine, "b", NULL);
+
+    fake_session_login(100);
+    cr_assert_eq(dlt_do(&engine, DLT_TIMEDLOCK, b, 15), DLOCK_UNAVAILABLE);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_TIMEDLOCK, b, 15), DLOCK_OK, "an idle one is there");
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, b, 0), DLOCK_OK);
+    cr_assert_eq(fake_session_calls(FAKE_CLOSE), 0);
+    tear_down();
+    cr_assert_eq(fake_session_calls(FAKE_CLOSE), 2);
+    set_up();
+    dlock_free(a);
+    dlock_free(b);
+}
+
 Test(session, lock_lets_the_server_wait_and_trylock_does_not)
 {
     struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
