@@ -4,6 +4,7 @@
 #include "net/cloexec.h"
 #include "net/resolve.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <openssl/crypto.h>
 #include <poll.h>
@@ -14,6 +15,15 @@
 #include <unistd.h>
 
 #define SECRET_SIZE 1024
+
+/* A login that takes longer is begun anew. */
+#define LOGIN_NS (10 * DL_NS_PER_S)
+
+/* With less time after a login that has gone on, the next call sets the session up. */
+#define SETUP_NS (20 * DL_NS_PER_MS)
+
+/* From one try to the next, at a socket that a server may be making. */
+#define SOCKET_PAUSE_MS 20
 
 /* For the rest of what a pooler owes to a client. */
 #define OWED_NS (100 * DL_NS_PER_MS)
@@ -29,9 +39,9 @@ static locale_t plain_locale;
  * removes its own. */
 static void environment_clear(void)
 {
-    static const char *const names[] = {"PGSERVICE",    "PGSERVICEFILE", "PGSYSCONFDIR",
-                                        "PGOPTIONS",    "PGPASSWORD",    "PGSSLCRLDIR",
-                                        "PGKRBSRVNAME", "PGREQUIREPEER", "PGLOCALEDIR"};
+    static const char *const names[] = {
+        "PGSERVICE",    "PGSERVICEFILE", "PGSYSCONFDIR", "PGOPTIONS", "PGPASSWORD", "PGSSLCRLDIR",
+        "PGKRBSRVNAME", "PGREQUIREPEER", "PGLOCALEDIR",  "PGGEQO",    "PGTZ",       "PGDATESTYLE"};
 
     for (size_t i = 0; getauxval(AT_SECURE) != 0 && i < sizeof names / sizeof names[0]; i++)
         (void)unsetenv(names[i]);
@@ -111,6 +121,23 @@ static bool is_preset(const char *keyword, const char *variable)
     return is;
 }
 
+/* What else the environment or a service may set, where the library knows it, and what is as if
+ * nothing did: an empty value would not count. A pooler refuses any options. */
+static const struct {
+    const char *keyword, *variable, *value;
+} unset[] = {
+    {"options", "PGOPTIONS", " "},
+    {"replication", "PGSERVICE", "false"},
+    {"require_auth", "PGREQUIREAUTH", "password,md5,gss,sspi,scram-sha-256,none"},
+    {"ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION", "TLSv1.3"},
+    {"sslcertmode", "PGSSLCERTMODE", "allow"},
+    {"sslnegotiation", "PGSSLNEGOTIATION", "postgres"},
+    {"sslsni", "PGSSLSNI", "1"},
+    {"load_balance_hosts", "PGLOADBALANCEHOSTS", "disable"},
+    {"min_protocol_version", "PGMINPROTOCOLVERSION", "3.0"},
+    {"max_protocol_version", "PGMAXPROTOCOLVERSION", "3.0"},
+};
+
 /* Each one that the environment could set otherwise, and the kernel's limits: it notices in
  * seconds, not in hours, that a server has vanished. */
 static void settings_make(struct settings *settings, const struct pg_config *config,
@@ -136,8 +163,9 @@ static void settings_make(struct settings *settings, const struct pg_config *con
     add(settings, "keepalives_interval", "2");
     add(settings, "keepalives_count", "3");
     add(settings, "tcp_user_timeout", "12000");
-    if (is_preset("options", "PGOPTIONS"))
-        add(settings, "options", " "); /* a pooler refuses any, and those all the more */
+    for (size_t i = 0; i < sizeof unset / sizeof unset[0]; i++)
+        if (is_preset(unset[i].keyword, unset[i].variable))
+            add(settings, unset[i].keyword, unset[i].value);
     settings_tls(settings, config);
 }
 
@@ -163,6 +191,16 @@ static const char *state_of(const char *text, char state[6])
     return at + 9 + strspn(at + 9, " ");
 }
 
+/* A unix socket that this user may not open. */
+static bool is_barred(const struct pg_connection *conn)
+{
+    const char *text = reason_of(PQerrorMessage(conn->pq));
+
+    return conn->config->socket[0] != '\0' && PQstatus(conn->pq) == CONNECTION_BAD &&
+           (strncmp(text, strerrordesc_np(EACCES), strlen(strerrordesc_np(EACCES))) == 0 ||
+            strncmp(text, strerrordesc_np(EPERM), strlen(strerrordesc_np(EPERM))) == 0);
+}
+
 /* Why a connection was not made, in the words of the server or of the library. */
 static enum dlock_status failed(struct pg_connection *conn, struct dlock_error *err)
 {
@@ -172,6 +210,16 @@ static enum dlock_status failed(struct pg_connection *conn, struct dlock_error *
     enum dlock_status status = pg_errmap_connect(said != NULL ? state : NULL, text);
 
     conn->dead = true;
+    if (is_barred(conn))
+        return dlock_fail(err, PG_ORIGIN, DLOCK_AUTH, 0,
+                          "%s/.s.PGSQL.%u: %.*s: this user may not open the socket",
+                          conn->config->socket, (unsigned)conn->config->address.port,
+                          (int)strcspn(text, "\n"), text);
+    if (strstr(text, "unsupported startup parameter: geqo") != NULL)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0,
+                          "%s: the pooler refuses PGGEQO, which libpq takes from the environment: "
+                          "remove it, or add geqo to ignore_startup_parameters of the pooler",
+                          conn->config->endpoint);
     if (said == NULL)
         said = text;
     if (strcmp(state, "3D000") == 0 && !conn->config->create)
@@ -200,19 +248,39 @@ static void quiet(void *arg, const char *message)
 /* Until the library has a connection or an error. */
 static enum dlock_status poll_on(struct pg_connection *conn)
 {
-    PostgresPollingStatusType step = PGRES_POLLING_WRITING;
-
     if (PQstatus(conn->pq) == CONNECTION_BAD)
         return DLOCK_OK;
-    while (step == PGRES_POLLING_READING || step == PGRES_POLLING_WRITING) {
+    while (conn->step == PGRES_POLLING_READING || conn->step == PGRES_POLLING_WRITING) {
         enum dlock_status status =
-            pg_connection_wait(conn, step == PGRES_POLLING_READING ? POLLIN : POLLOUT);
+            pg_connection_wait(conn, conn->step == PGRES_POLLING_READING ? POLLIN : POLLOUT);
 
         if (status != DLOCK_OK)
             return status;
-        step = PQconnectPoll(conn->pq);
+        conn->step = PQconnectPoll(conn->pq);
     }
     return DLOCK_OK;
+}
+
+static enum dlock_status not_in_time(const struct pg_connection *conn, struct dlock_error *err)
+{
+    return dlock_fail(err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: no connection in time",
+                      conn->config->endpoint);
+}
+
+/* Goes on with a login. If its time ends, conn->login_ns stays, for the next call. */
+static enum dlock_status log_in(struct pg_connection *conn, struct dlock_error *err)
+{
+    const enum dlock_status status = poll_on(conn);
+
+    if (status == DLOCK_CANCELED)
+        return dlock_fail(err, PG_ORIGIN, status, 0, "the wait was cancelled");
+    if (status != DLOCK_OK)
+        return not_in_time(conn, err);
+    conn->login_ns = 0;
+    if (PQstatus(conn->pq) != CONNECTION_OK)
+        return failed(conn, err);
+    (void)PQsetErrorVerbosity(conn->pq, PQERRORS_DEFAULT);
+    return PQsetnonblocking(conn->pq, 1) == 0 ? DLOCK_OK : failed(conn, err);
 }
 
 /* One attempt, with one address (a number; NULL with a socket) and one password. */
@@ -221,7 +289,6 @@ static enum dlock_status attempt(struct pg_connection *conn, const char *number,
 {
     struct settings settings;
     char port[8];
-    enum dlock_status status = DLOCK_INTERNAL;
 
     (void)snprintf(port, sizeof port, "%u", (unsigned)conn->config->address.port);
     settings_make(&settings, conn->config, port, number, password);
@@ -230,17 +297,9 @@ static enum dlock_status attempt(struct pg_connection *conn, const char *number,
         return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a connection");
     (void)PQsetNoticeProcessor(conn->pq, quiet, NULL);
     (void)PQsetErrorVerbosity(conn->pq, PQERRORS_VERBOSE); /* with the SQLSTATE */
-    status = poll_on(conn);
-    conn->dead = status != DLOCK_OK;
-    if (status == DLOCK_CANCELED)
-        return dlock_fail(err, PG_ORIGIN, status, 0, "the wait was cancelled");
-    if (status != DLOCK_OK)
-        return dlock_fail(err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: no connection in time",
-                          conn->config->endpoint);
-    if (PQstatus(conn->pq) != CONNECTION_OK)
-        return failed(conn, err);
-    (void)PQsetErrorVerbosity(conn->pq, PQERRORS_DEFAULT);
-    return PQsetnonblocking(conn->pq, 1) == 0 ? DLOCK_OK : failed(conn, err);
+    conn->step = PGRES_POLLING_WRITING;
+    conn->login_ns = pg_connection_now(conn);
+    return log_in(conn, err);
 }
 
 static void drop(struct pg_connection *conn)
@@ -252,6 +311,7 @@ static void drop(struct pg_connection *conn)
         (void)shutdown(PQsocket(pq), SHUT_RDWR);
     PQfinish(pq);
     conn->dead = false;
+    conn->login_ns = 0;
 }
 
 static unsigned addresses_count(const struct addrinfo *list)
@@ -284,6 +344,19 @@ static enum dlock_status attempt_each(struct pg_connection *conn, const struct a
     return status;
 }
 
+/* A server that starts makes its socket first, and sets its rights then. */
+static enum dlock_status attempt_socket(struct pg_connection *conn, const char *password,
+                                        struct dlock_error *err)
+{
+    enum dlock_status status = attempt(conn, NULL, password, err);
+
+    if (status != DLOCK_AUTH || !is_barred(conn))
+        return status;
+    (void)poll(NULL, 0, SOCKET_PAUSE_MS);
+    drop(conn);
+    return attempt(conn, NULL, password, err);
+}
+
 /* Both host= and hostaddr= are given, so that the library looks up nothing and TLS knows the name.
  */
 static enum dlock_status connect_with(struct pg_connection *conn, const char *password,
@@ -300,7 +373,7 @@ static enum dlock_status connect_with(struct pg_connection *conn, const char *pa
                           "the socket: remove it from the environment",
                           conn->config->endpoint);
     if (conn->config->socket[0] != '\0')
-        return attempt(conn, NULL, password, err);
+        return attempt_socket(conn, password, err);
     failure = resolve_host(address->host, address->port, conn->host, conn->deadline_ns, &list);
     if (failure != 0)
         return dlock_fail(err, PG_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: looking up the host: %s",
@@ -322,6 +395,29 @@ static enum dlock_status secret_read(const struct pg_connection *conn, char *sec
                                                                              : DLOCK_OK;
 }
 
+/* A login that an earlier call had no time for; a new one if that has failed, or takes too long. */
+static enum dlock_status go_on(struct pg_connection *conn, const char *password,
+                               struct dlock_error *err)
+{
+    const int64_t begun_ns = conn->login_ns;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (begun_ns != 0 && pg_connection_now(conn) - begun_ns < LOGIN_NS) {
+        const bool was_done = PQstatus(conn->pq) == CONNECTION_OK;
+
+        status = log_in(conn, err);
+        if (status == DLOCK_OK && !was_done &&
+            conn->deadline_ns - pg_connection_now(conn) < SETUP_NS) {
+            conn->login_ns = begun_ns;
+            return not_in_time(conn, err);
+        }
+        if (status == DLOCK_OK || conn->login_ns != 0)
+            return status;
+    }
+    drop(conn);
+    return connect_with(conn, password, err);
+}
+
 enum dlock_status pg_connect(struct pg_connection *conn, struct dlock_error *err)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
@@ -330,7 +426,7 @@ enum dlock_status pg_connect(struct pg_connection *conn, struct dlock_error *err
     enum dlock_status status = secret_read(conn, secret, err);
 
     if (status == DLOCK_OK)
-        status = connect_with(conn, secret, err);
+        status = go_on(conn, secret, err);
     /* [SEC-1] The secret may have changed between the two readings. */
     if (status == DLOCK_AUTH && conn->pq != NULL &&
         secret_read(conn, again, &ignored) == DLOCK_OK && strcmp(secret, again) != 0) {

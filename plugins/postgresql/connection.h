@@ -19,10 +19,12 @@ struct pg_connection {
     bool for_messages; /* the listener's: no statement of it needs the tables */
     int wake_fd;       /* eventfd, written after a change of *stop; -1: none */
 
-    PGconn *pq;             /* NULL: none */
-    int64_t deadline_ns;    /* of the call that runs */
-    int64_t answered_ns;    /* the last sign of life; 0: check before the next use */
-    const atomic_int *stop; /* NULL or: non-zero ends a wait with CANCELED */
+    PGconn *pq;                     /* NULL: none */
+    PostgresPollingStatusType step; /* what a login waits for */
+    int64_t login_ns;               /* when it began; 0: none is under way */
+    int64_t deadline_ns;            /* of the call that runs */
+    int64_t answered_ns;            /* the last sign of life; 0: check before the next use */
+    const atomic_int *stop;         /* NULL or: non-zero ends a wait with CANCELED */
     struct spin spin;
     bool long_wait;   /* the answer waits for other owners: no spinning */
     bool outstanding; /* a ping has no answer yet: nothing but pg_query_catch_up may run */

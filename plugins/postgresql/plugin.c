@@ -75,14 +75,19 @@ static enum dlock_status session_open(void *self, const struct dlock_host *host,
                                       struct dlock_session_info *info, struct dlock_error *err)
 {
     struct pg_session *session = self;
-    enum dlock_status status = pg_config_init(&session->config, target, err);
+    enum dlock_status status = DLOCK_OK;
 
-    if (status == DLOCK_OK)
-        status = session_equip(session, host, err);
+    if (session->shared == NULL) { /* else an open goes on */
+        status = pg_config_init(&session->config, target, err);
+        if (status == DLOCK_OK)
+            status = session_equip(session, host, err);
+    }
     if (status == DLOCK_OK)
         status = pg_open(&session->conn, deadline_ns, err);
     if (status == DLOCK_OK)
         pg_probe_info(&session->conn, info);
+    else if (DLOCK_HAS(info, goes_on))
+        info->goes_on = session->conn.login_ns != 0;
     return status;
 }
 

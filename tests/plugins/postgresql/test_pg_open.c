@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct dlt_postgres server;
@@ -77,6 +78,22 @@ Test(open, a_unix_socket_by_its_directory_or_by_its_file)
     dlt_want(&s, DLOCK_OK, "");
     *strrchr(s.options[2][1], '/') = '\0'; /* on the default port nobody listens */
     dlt_want(&s, DLOCK_UNAVAILABLE, ".s.PGSQL.5432");
+}
+
+/* A wait for it would never end. Root may open each socket, and is somebody else here. */
+Test(open, OPN_3_a_unix_socket_that_the_user_may_not_open_is_AUTH)
+{
+    char directory[] = "/tmp/dlock-barred-XXXXXX", text[96];
+    const bool is_root = geteuid() == 0;
+
+    cr_assert_not_null(mkdtemp(directory));
+    cr_assert(is_root ? seteuid(65534) == 0 : chmod(directory, 0) == 0);
+    s.hosts[0] = NULL;
+    dlt_session_option(&s, "unix_socket", directory);
+    (void)snprintf(text, sizeof text, "%s/.s.PGSQL.5432: Permission denied", directory);
+    dlt_want(&s, DLOCK_AUTH, text);
+    cr_assert(!is_root || seteuid(0) == 0);
+    (void)rmdir(directory);
 }
 
 /* What a server says to the first client, whatever that asks. */
@@ -157,6 +174,14 @@ Test(open, no_variable_changes_where_we_go)
         {"PGCONNECT_TIMEOUT", "1"},
         {"PGCHANNELBINDING", "require"},
         {"PGPASSFILE", "/etc/passwd"},
+        {"PGSSLMAXPROTOCOLVERSION", "TLSv1.1"},
+        {"PGSSLSNI", "x"},
+        {"PGREQUIREAUTH", "none"}, /* this and the rest: of libpq 16 to 18 */
+        {"PGLOADBALANCEHOSTS", "x"},
+        {"PGSSLCERTMODE", "require"},
+        {"PGSSLNEGOTIATION", "direct"},
+        {"PGMINPROTOCOLVERSION", "3.2"},
+        {"PGMAXPROTOCOLVERSION", "x"},
     };
 
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)

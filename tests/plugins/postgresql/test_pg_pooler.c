@@ -57,6 +57,19 @@ static bool is_pooled(void)
     return ((struct pg_session *)one.self)->conn.pooled;
 }
 
+/* libpq sends it whatever we say. */
+Test(pg_pooler, OPN_3_a_variable_that_a_pooler_refuses_is_named)
+{
+    cr_assert(dlt_pgbouncer_start(&bouncer, &server, "transaction", NULL), "%s", bouncer.why);
+    target_set(&one, "");
+    (void)snprintf(one.address, sizeof one.address, "127.0.0.1:%u", bouncer.port);
+    (void)setenv("PGGEQO", "on", 1);
+    cr_assert_eq(dlt_session_open(&one), DLOCK_CONFIG, "%s", one.err.message);
+    cr_assert_not_null(strstr(one.err.message, "PGGEQO"), "%s", one.err.message);
+    (void)unsetenv("PGGEQO");
+    cr_assert_eq(dlt_session_open(&one), DLOCK_OK, "%s", one.err.message);
+}
+
 Test(pg_pooler, a_server_without_a_pooler)
 {
     target_set(&one, server.address);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/postgresql/session_lock.c */
 /* Does strategy=session keep its word when servers stop, sessions end and tables change? */
+#include "proxy_client.h"
 #include "session_fixture.h"
 
 #include <sys/wait.h>
@@ -22,6 +23,37 @@ static void begin_alone(void)
     cr_assert(dlt_postgres_start(&server, NULL), "%s", server.why);
     target(&s, "f_");
     open_all();
+}
+
+/* Each answer comes late: the login takes longer than each of the calls. */
+CASE(OPN_7_calls_with_less_time_than_a_login_finish_it)
+{
+    enum dlock_status status = DLOCK_UNAVAILABLE;
+    struct dlt_proxy proxy;
+    int calls = 0;
+
+    cr_assert(dlt_proxy_start(&proxy, server.address, "postgresql", NULL), "%s", proxy.answer);
+    cr_assert(dlt_proxy_tell(&proxy, "delay s2c 30"), "%s", proxy.answer);
+    dlt_session_close(&u);
+    target(&u, "f_");
+    (void)snprintf(u.address, sizeof u.address, "%s", proxy.address);
+    u.shared = &s.host;
+    u.self = calloc(1, u.ops->session_size);
+    for (; status != DLOCK_OK && calls < 500; calls++) {
+        u.info = (struct dlock_session_info){.struct_size = sizeof u.info};
+        status = u.ops->open(u.self, &s.host.table, &u.target, dlt_host_in(&s.host, 40), &u.info,
+                             &u.err);
+        if (status == DLOCK_OK || u.info.goes_on != 0)
+            continue;
+        u.ops->close(u.self, false);
+        memset(u.self, 0, u.ops->session_size);
+    }
+    cr_assert_eq(status, DLOCK_OK, "%s", u.err.message);
+    cr_assert_gt(calls, 1);
+    cr_assert(dlt_proxy_tell(&proxy, "pass"), "%s", proxy.answer);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
+    dlt_session_close(&u);
+    (void)dlt_proxy_stop(&proxy);
 }
 
 /* As an administrator does. */
