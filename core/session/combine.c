@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/combine.h"
+#include "sys/priority.h"
 
 /* A waiting thread. `got` of the waiter: the line, if the thread is let go on; NULL, if its request
  * was taken along. */
 struct rider {
     struct dl_wait_fifo_waiter waiter;
     void *request;
+    int priority;
 };
 
 int dl_combine_init(struct dl_combine *line)
@@ -54,10 +56,12 @@ bool dl_combine_enter(struct dl_combine *line, unsigned lanes, const struct dl_c
 
     (void)pthread_mutex_lock(&line->mutex);
     leads = has_room_locked(line, lanes) || dl_wait_fifo_waiter_init(&rider.waiter) != 0;
-    if (leads)
+    if (leads) {
         line->active++;
-    else
+    } else {
+        rider.priority = dl_priority_of_thread();
         dl_wait_fifo_join_locked(&line->fifo, &rider.waiter);
+    }
     (void)pthread_mutex_unlock(&line->mutex);
     if (leads)
         return true;
@@ -75,13 +79,16 @@ size_t dl_combine_take(struct dl_combine *line, dl_combine_fits_fn *fits, const 
 {
     struct dl_wait_fifo_waiter *next = NULL, **end = chain;
     size_t n = 0;
+    int priority;
 
     (void)pthread_mutex_lock(&line->mutex);
+    priority = line->fifo.first != NULL ? dl_priority_of_thread() : 0;
     for (struct dl_wait_fifo_waiter *at = line->fifo.first; at != NULL && n < most; at = next) {
-        void *request = ((struct rider *)(void *)at)->request;
+        const struct rider *rider = (const struct rider *)(const void *)at;
+        void *request = rider->request;
 
         next = at->next;
-        if (!fits(request, arg))
+        if (rider->priority > priority || !fits(request, arg))
             continue;
         dl_wait_fifo_unlink_locked(&line->fifo, at);
         *end = at;

@@ -8,7 +8,8 @@
  * front are not more than the lanes. A wait has two ends: a thread that was in an exchange lets the
  * first of the line go on, or has taken the request of the waiting thread along. A request that was
  * taken along is in the hands of that other thread until its exchange has ended: its own thread
- * cannot time out meanwhile. The exchange has a deadline, and so has the wait.
+ * cannot time out meanwhile. The exchange has a deadline, and so has the wait. A thread takes no
+ * request of a thread of higher priority along, which would run as late as itself.
  *
  * The lanes save work and protect nothing: a thread that waited for DL_COMBINE_PATIENCE_NS goes on
  * without a lane, so that an exchange that the store does not answer holds up no other call.
@@ -43,8 +44,9 @@ void dl_combine_fini(struct dl_combine *line);
 bool dl_combine_enter(struct dl_combine *line, unsigned lanes, const struct dl_clock *clock,
                       void *request, int64_t until_ns);
 
-/* Takes along the requests that fit, the oldest first, `most` at most; returns how many. They are
- * the caller's until dl_combine_end. *chain: their threads; NULL before. */
+/* Takes along the requests that fit and are of no thread of higher priority, the oldest first,
+ * `most` at most; returns how many. They are the caller's until dl_combine_end. *chain: their
+ * threads; NULL before. */
 size_t dl_combine_take(struct dl_combine *line, dl_combine_fits_fn *fits, const void *arg,
                        void **requests, size_t most, struct dl_wait_fifo_waiter **chain);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/session/combine.c core/acquire/try_batch.c core/hold/unlock_batch.c */
+/* Tests: core/session/combine.c core/sys/priority.c core/acquire/try_batch.c core/hold/unlock_batch.c */
 /*
  * Blocking calls that want an exchange at one time, on a store with one lane, which lets two in: do
  * they share the next one, with an outcome, deadline and lease of its own for each, and does a call
@@ -8,6 +8,8 @@
 #include "engine.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
 
 enum { MANY = 8 };
 #define FRONT 2 /* go on before a line begins: twice the lanes */
@@ -180,6 +182,19 @@ Test(combine, BAT_3_deadlines_that_are_far_apart_share_no_exchange)
     all_end_with(DLOCK_OK);
     cr_assert_eq(exchanges(MEMORY_TRYLOCK), FRONT + 2);
     cr_assert_eq(exchanges(MEMORY_TRYLOCK_BATCH), 2);
+}
+
+/* The thread in front runs only when nobody else wants to: it would hold up whom it took along. */
+Test(combine, C8_a_thread_of_low_priority_takes_none_of_higher_priority_along)
+{
+    const struct sched_param none = {0};
+
+    start_all(DLT_TIMEDLOCK, MEMORY_TRYLOCK, 0, 1000);
+    cr_assert_eq(pthread_setschedparam(calls[FRONT].thread, SCHED_IDLE, &none), 0);
+    go();
+    all_end_with(DLOCK_OK);
+    cr_assert_eq(exchanges(MEMORY_TRYLOCK), FRONT + 2);
+    cr_assert_eq(exchanges(MEMORY_TRYLOCK_BATCH), 1);
 }
 
 /* The store does not answer the shared exchange: no outcome is known, and each call says so. */
