@@ -66,9 +66,9 @@ enum dlock_status redis_pool_take(struct redis_pool *pool, int64_t deadline_ns,
                                   struct dlock_error *err);
 void redis_pool_put(struct redis_pool *pool, struct redis_pipeline *pipeline);
 
-/* The server refuses, because its replicas do not confirm that it is the master. Before the next
- * request the sentinels are asked, at most once a second. If they name another server, connections
- * to this one take no more requests. */
+/* The server refuses, because its replicas do not confirm that it is the master, or are not there.
+ * Before the next request the sentinels are asked, at most once a second. If they name another
+ * server, connections to this one take no more requests. */
 void redis_pool_doubt(struct redis_pool *pool);
 
 #endif

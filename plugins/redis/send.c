@@ -64,9 +64,9 @@ bool redis_send_validate(const void *asked, redisReply *reply)
  * may be another one. */
 static bool is_over(const struct resp_config *config, const struct redis_exchange *exchange)
 {
-    static const char *const codes[] = {"READONLY",   "NOAUTH",  "FAILOVER OTHER", "NOREPLICAS",
-                                        "MASTERDOWN", "LOADING", "CLUSTERDOWN"};
-    size_t count = config->moves ? sizeof codes / sizeof codes[0] : 3;
+    static const char *const codes[] = {"READONLY", "NOAUTH",      "FAILOVER OTHER", "MASTERDOWN",
+                                        "LOADING",  "CLUSTERDOWN", "NOREPLICAS"};
+    size_t count = config->all_keys ? 7 : config->moves ? 6 : 3;
 
     for (size_t i = 0; exchange->status == DLOCK_OK && i < count; i++)
         if (resp_error_is(exchange->reply, codes[i]))
@@ -126,11 +126,14 @@ enum dlock_status redis_send_make(const struct redis_pool *pool, struct redis_pi
                : resp_error_fail(pool->config, err, DLOCK_NOMEM, "no memory for a command");
 }
 
-void redis_send_end(const struct redis_pool *pool, struct redis_pipeline *pipeline,
+/* NOREPLICAS: the master may be another one by now, or may get its replicas back. */
+void redis_send_end(struct redis_pool *pool, struct redis_pipeline *pipeline,
                     const struct redis_exchange *exchange)
 {
     if (is_over(pool->config, exchange))
         atomic_store(&pipeline->dead, true);
+    else if (exchange->status == DLOCK_OK && resp_error_is(exchange->reply, "NOREPLICAS"))
+        redis_pool_doubt(pool);
 }
 
 bool redis_send_is_other(const struct redis_exchange *exchange)

@@ -15,7 +15,7 @@ enum dlock_status redis_send_make(const struct redis_pool *pool, struct redis_pi
                                   struct dlock_error *err);
 
 /* The exchange was made: after some errors of the server the connection is not used again. */
-void redis_send_end(const struct redis_pool *pool, struct redis_pipeline *pipeline,
+void redis_send_end(struct redis_pool *pool, struct redis_pipeline *pipeline,
                     const struct redis_exchange *exchange);
 
 /* The status of an exchange that was made, with its text. */

@@ -148,6 +148,39 @@ Test(sentinel, UNAVAILABLE_a_minority_is_not_believed)
     refused(DLOCK_UNAVAILABLE, "1 of 3 sentinels name the master");
 }
 
+static void replica_wait(bool there)
+{
+    const char *text = there ? "state=online" : "connected_slaves:0";
+
+    (void)dlt_redis_ask(&other, there ? "REPLICAOF 127.0.0.1 %u" : "REPLICAOF NO ONE", server.port);
+    for (int i = 0; i < 400; i++) {
+        if (strstr(dlt_redis_ask(&server, "INFO replication"), text) != NULL)
+            return;
+        dlt_sleep_ms(20);
+    }
+    cr_assert_fail("no %s", text);
+}
+
+/* The connection is good: without a majority of the sentinels there would be no other one. */
+Test(sentinel, C8_a_master_that_lost_its_replicas_for_a_moment_is_kept)
+{
+    start(&server, (const char *[]){"--min-replicas-to-write", "1", NULL});
+    start(&other, (const char *[]){"--repl-diskless-sync-delay", "0", NULL});
+    for (int i = 0; i < 3; i++)
+        sentinel_says(server.port, 5);
+    named(3, 3);
+    replica_wait(true);
+    opens_at(&server);
+    for (unsigned i = 1; i < 3; i++)
+        (void)dlt_scripted_finish(&sentinels[i], 0);
+    sentinel_count = 1;
+    replica_wait(false);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNAVAILABLE, "%s", s.err.message);
+    cr_assert_not_null(strstr(s.err.message, "NOREPLICAS"), "%s", s.err.message);
+    replica_wait(true);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+}
+
 Test(sentinel, UNAVAILABLE_sentinels_that_name_several_masters)
 {
     sentinel_says(11111, 1);
