@@ -114,13 +114,20 @@ void etcd_call_header(struct etcd_call *call, const char *name, size_t name_len,
     }
 }
 
+/* A balancer whose member does not serve now, or that limits the rate: UNAVAILABLE by the rule of
+ * gRPC. It may have passed the request on. */
+static bool is_passing(unsigned http_status)
+{
+    return http_status == 429 || (http_status >= 502 && http_status <= 504);
+}
+
 void etcd_call_headers_done(struct etcd_call *call, bool last)
 {
     if (!call->greeted && call->http_status / 100 == 1)
         return; /* the headers proper follow */
     if (!call->greeted && call->http_status != 200)
-        etcd_call_end(call, ETCD_FOREIGN, "not an answer of gRPC: HTTP status %u",
-                      call->http_status);
+        etcd_call_end(call, is_passing(call->http_status) ? ETCD_CUT : ETCD_FOREIGN,
+                      "not an answer of gRPC: HTTP status %u", call->http_status);
     else if (!call->greeted && !call->typed)
         etcd_call_end(call, ETCD_FOREIGN, "not an answer of gRPC: another content-type");
     call->greeted = true;

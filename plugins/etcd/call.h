@@ -17,7 +17,8 @@ enum etcd_end {
     ETCD_OPEN,     /* it has not */
     ETCD_ANSWERED, /* with grpc_status; 0: all messages have arrived */
     ETCD_UNSENT,   /* certainly not processed: no byte was sent, or the server said so */
-    ETCD_CUT,      /* sent; no status came: the deadline, a reset, or the connection ended */
+    ETCD_CUT,      /* sent; no status came: the deadline, a reset, the connection ended, or a
+                      balancer says that nobody serves now */
     ETCD_FOREIGN,  /* sent; what came is no answer to it */
     ETCD_NO_MEMORY /* for the request, which was not sent. No memory for an answer: ETCD_CUT */
 };

@@ -110,12 +110,31 @@ void etcd_endpoints_put(struct etcd_endpoints *endpoints, struct etcd_connection
 
 /* ---- connecting ---- */
 
-/* Of the errors of several members, a wrong setting is reported before a member that is down. */
-static void failure_keep(struct dlock_error *err, const struct dlock_error *other)
+/* The errors of several members. */
+struct failures {
+    struct dlock_error down;  /* of the first member that may serve soon */
+    struct dlock_error wrong; /* of the first one that a person must look at */
+};
+
+/* What does not depend on the member: a wrong option, no memory, or a login that the cluster
+ * refused, with a code of gRPC. */
+static bool is_of_all(const struct dlock_error *failure)
 {
-    if (err->status == DLOCK_OK ||
-        (err->status == DLOCK_UNAVAILABLE && other->status != DLOCK_UNAVAILABLE))
-        (void)dlock_fail(err, ETCD_ORIGIN, other->status, other->code, "%s", other->message);
+    return failure->status == DLOCK_INVALID || failure->status == DLOCK_NOMEM ||
+           (failure->status == DLOCK_AUTH && failure->code != 0);
+}
+
+/* A member that is wrong for good ends no wait while another one may serve again. */
+static enum dlock_status failures_tell(const struct failures *failures, struct dlock_error *err)
+{
+    const struct dlock_error *down = &failures->down, *wrong = &failures->wrong;
+
+    if (wrong->status == DLOCK_OK)
+        return dlock_fail(err, ETCD_ORIGIN, down->status, down->code, "%s", down->message);
+    if (down->status == DLOCK_OK)
+        return dlock_fail(err, ETCD_ORIGIN, wrong->status, wrong->code, "%s", wrong->message);
+    return dlock_fail(err, ETCD_ORIGIN, down->status, down->code, "%s; %s", wrong->message,
+                      down->message);
 }
 
 /* Each member has an equal share of the time: if the last one hangs, others may serve again before
@@ -126,19 +145,24 @@ static enum dlock_status members_try(struct etcd_endpoints *endpoints, size_t fi
 {
     size_t count = endpoints->cluster.config->count;
     int64_t share_ns = (deadline_ns - now(endpoints)) / (int64_t)count;
+    struct failures failures = {DLOCK_ERROR_INIT, DLOCK_ERROR_INIT};
 
     for (size_t i = 0; i < count; i++) {
         struct dlock_error failure = DLOCK_ERROR_INIT;
+        struct dlock_error *kept = NULL;
 
         *index = (first + i) % count;
         if (etcd_connect(&endpoints->cluster, *index, now(endpoints) + share_ns,
                          &connection->channel, &connection->member, &failure) == DLOCK_OK)
             return DLOCK_OK;
-        failure_keep(err, &failure);
-        if (failure.status == DLOCK_NOMEM)
-            break;
+        if (is_of_all(&failure))
+            return dlock_fail(err, ETCD_ORIGIN, failure.status, failure.code, "%s",
+                              failure.message);
+        kept = failure.status == DLOCK_UNAVAILABLE ? &failures.down : &failures.wrong;
+        if (kept->status == DLOCK_OK)
+            *kept = failure;
     }
-    return err->status;
+    return failures_tell(&failures, err);
 }
 
 /* With the mutex held, which is given up meanwhile. The connection has the caller and the endpoints

@@ -45,7 +45,8 @@ void etcd_endpoints_after_fork(struct etcd_endpoints *endpoints);
 /*
  * The channel to use, connected by deadline_ns. *fresh: it was made by this call. Put it back; a
  * channel that failed is retired before (etcd_channel_retire), if it is not dead.
- * UNAVAILABLE: no member answers or has a leader; AUTH; CONFIG; PROTOCOL; NOMEM.
+ * UNAVAILABLE: no member answers or has a leader, or one of them does not, and the others are
+ * wrong; AUTH; CONFIG; PROTOCOL; NOMEM.
  */
 enum dlock_status etcd_endpoints_take(struct etcd_endpoints *endpoints, int64_t deadline_ns,
                                       struct etcd_connection **out, bool *fresh,

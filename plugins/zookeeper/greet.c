@@ -201,9 +201,11 @@ static void hosts_write(struct greet *greet, int64_t deadline_ns)
     zk_names_write(&greet->names, "", greet->greeting->hosts);
 }
 
+/* One that is no ZooKeeper ends no wait while another one may serve again. */
 static enum dlock_status round_ask(struct greet *greet, int64_t deadline_ns)
 {
     const size_t count = greet->config->count;
+    struct dlock_error down = DLOCK_ERROR_INIT;
     enum dlock_status status = DLOCK_UNAVAILABLE;
 
     greet->closed = false;
@@ -211,8 +213,13 @@ static enum dlock_status round_ask(struct greet *greet, int64_t deadline_ns)
         const int64_t now_ns = now(greet);
 
         status = server_ask(greet, i, now_ns + (deadline_ns - now_ns) / (int64_t)(count - i));
+        if (status == DLOCK_UNAVAILABLE)
+            down = *greet->err;
     }
-    return status;
+    if (status == DLOCK_OK || down.status == DLOCK_OK)
+        return status;
+    *greet->err = down;
+    return DLOCK_UNAVAILABLE;
 }
 
 /* Servers that elect a leader, or are busy for so long that the short session ends before its

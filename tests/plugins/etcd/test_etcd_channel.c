@@ -2,6 +2,7 @@
 /* Tests: plugins/etcd/channel.c plugins/etcd/http2.c plugins/etcd/call.c */
 /* What becomes of a call, whatever the server says and when: the test is the server, frame by
  * frame. */
+#include "errmap.h"
 #include "scripted_fixture.h"
 
 TestSuite(etcd_channel, .init = open_channel, .fini = close_channel, .timeout = 30);
@@ -104,7 +105,8 @@ struct nonsense {
 Test(etcd_channel, what_is_no_answer_of_gRPC_ends_its_call_alone)
 {
     static const struct nonsense table[] = {
-        {{":status: 503", "content-type: text/html", NULL}, NULL, {NULL}},
+        {{":status: 500", "content-type: text/html", NULL}, NULL, {NULL}},
+        {{":status: 404", "content-type: text/html", NULL}, NULL, {NULL}},
         {{":status: 200", "content-type: text/html", NULL}, NULL, {NULL}},
         {{":status: 200", NULL}, NULL, {NULL}},
         {{":status: 200", "content-type: application/grpc", NULL}, "JUNK", {NULL}},
@@ -196,6 +198,23 @@ Test(etcd_channel, a_list_of_headers_that_never_ends)
     }
     cr_assert_eq(one.call.end, ETCD_CUT, "%d: %s", (int)one.call.end, one.call.text);
     cr_assert(etcd_channel_dead(channel));
+}
+
+/* gRPC: UNAVAILABLE. The balancer may have passed the request on. */
+Test(etcd_channel, TRY_4_a_balancer_that_has_nobody_who_serves)
+{
+    static const char *const statuses[] = {":status: 429", ":status: 502", ":status: 503",
+                                           ":status: 504"};
+
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
+        const char *const headers[] = {statuses[i], "content-type: text/html", NULL};
+        struct asked one;
+
+        begin(&one, NULL);
+        cr_assert(dlt_frame_headers(server, FLAG_END_STREAM, (uint32_t)(1 + 2 * i), headers));
+        ENDS(&one, ETCD_CUT, "HTTP status");
+        cr_assert_eq(etcd_errmap_judge(&one.call).status, DLOCK_UNKNOWN);
+    }
 }
 
 Test(etcd_channel, a_server_that_does_not_speak_HTTP_2)

@@ -198,16 +198,37 @@ Test(endpoints, TRY_4_a_member_without_a_leader_executes_nothing)
     cr_assert(!is_there("locks/b"));
 }
 
-Test(endpoints, OPN_1_members_of_two_clusters_are_CONFIG)
+/* The first one may come back: it is waited for. */
+Test(endpoints, OPN_1_a_member_of_another_cluster_serves_nothing)
 {
     start(1);
     cr_assert(dlt_etcd_start(&other, NULL), "%s", other.why);
     e_target("etcd", server.members[0].address, other.members[0].address, NULL);
     cr_assert_eq(e_open(), DLOCK_OK, "%s", e.s.err.message);
     dlt_etcd_kill(&server, 0);
-    cr_assert_eq(e_put("locks/a"), DLOCK_CONFIG, "%s", e.s.err.message);
+    cr_assert_eq(e_put("locks/a"), DLOCK_UNAVAILABLE, "%s", e.s.err.message);
     cr_assert(strstr(e.s.err.message, "another cluster") != NULL, "%s", e.s.err.message);
     cr_assert(strstr(e.s.err.message, other.members[0].address) != NULL, "%s", e.s.err.message);
+    cr_assert(dlt_etcd_again(&server, 0), "%s", server.why);
+    cr_assert_eq(e_put("locks/a"), DLOCK_OK, "%s", e.s.err.message);
+}
+
+/* A server of another kind where a member should be, before or behind the one that is down. */
+Test(endpoints, C8_a_member_that_is_wrong_for_good_ends_no_wait)
+{
+    start(1);
+    cr_assert(dlt_etcd_start_tls(&other, "server", false, NULL), "%s", other.why);
+    for (int i = 0; i < 2; i++) {
+        const char *right = server.members[0].address, *wrong = other.members[0].address;
+
+        e_target("etcds", i == 0 ? wrong : "127.0.0.1:1", i == 0 ? "127.0.0.1:1" : wrong, NULL);
+        e_want_open(DLOCK_UNAVAILABLE, "127.0.0.1:1: connect: Connection refused");
+        e_want_open(DLOCK_UNAVAILABLE, wrong);
+        e_target("etcds", wrong, NULL, NULL);
+        e_want_open(DLOCK_AUTH, wrong);
+        e_target("etcd", right, NULL, NULL);
+        e_want_open(DLOCK_OK, "");
+    }
 }
 
 Test(endpoints, a_store_that_lost_its_data_is_logged_once)

@@ -397,16 +397,19 @@ Test(exchange, the_next_member_in_turn)
         cr_assert_eq(asked[i], order[i], "%zu", i);
 }
 
-Test(exchange, a_wrong_member_is_reported_rather_than_one_that_is_down)
+Test(exchange, C8_a_wrong_member_is_told_of_and_those_that_are_down_are_waited_for)
 {
     config.count = 3;
     refusals[0] = refusals[2] = DLOCK_UNAVAILABLE;
     refusals[1] = DLOCK_CONFIG;
-    cr_assert_eq(fly(NULL, 1, txn, true), DLOCK_CONFIG);
-    cr_assert_str_eq(err.message, "m1: refused 1");
-    refusals[3] = DLOCK_NOMEM;
+    cr_assert_eq(fly(NULL, 1, txn, true), DLOCK_UNAVAILABLE);
+    cr_assert_str_eq(err.message, "m1: refused 1; m0: refused 0");
+    refusals[3] = refusals[4] = DLOCK_PROTOCOL;
+    refusals[5] = DLOCK_CONFIG;
+    cr_assert_eq(fly(NULL, 1, txn, true), DLOCK_PROTOCOL, "nobody is down");
+    refusals[6] = DLOCK_NOMEM;
     cr_assert_eq(fly(NULL, 1, txn, true), DLOCK_NOMEM);
-    cr_assert_eq(attempts, 4, "memory is not the member's fault");
+    cr_assert_eq(attempts, 7, "memory is not the member's fault");
 }
 
 Test(exchange, a_dead_channel_lives_until_its_last_user)

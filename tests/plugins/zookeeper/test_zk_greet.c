@@ -311,6 +311,23 @@ Test(greet, the_first_server_that_answers_counts)
     cr_assert_str_eq(err.message, "", "of the servers before");
 }
 
+/* Before or behind one that is down. */
+Test(greet, C8_a_server_of_another_kind_ends_no_wait)
+{
+    static const char said[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    const struct peer other = {.answer = said, .len = sizeof said - 1};
+
+    for (size_t i = 0; i < 2; i++) {
+        peers[i] = other;
+        peer_start(i);
+        peers[1 - i] = other;
+        peer_start(1 - i);
+        peer_stop(1 - i);
+        want(DLOCK_UNAVAILABLE, "Connection refused");
+        peer_stop(i);
+    }
+}
+
 Test(greet, a_name_that_nobody_knows)
 {
     (void)snprintf(config.servers[0].host, sizeof config.servers[0].host, "no-such-host.invalid");
