@@ -137,9 +137,19 @@ static bool is_label_name(const char *name)
     return true;
 }
 
+/* Two labels with one name make an invalid text. */
+static bool is_label_before(const char *const *labels, const char *const *label)
+{
+    for (; labels != label; labels += 2)
+        if (strcmp(labels[0], label[0]) == 0)
+            return true;
+    return false;
+}
+
 static enum dlock_status labels_take(struct text *text, const char *const *labels,
                                      struct dlock_error *err)
 {
+    const char *const *first = labels;
     char value[VALUE_SIZE];
     char name[64];
     size_t used = 0;
@@ -148,6 +158,8 @@ static enum dlock_status labels_take(struct text *text, const char *const *label
         dl_printable_mask(name, sizeof name, labels[0], strlen(labels[0]));
         if (!is_label_name(labels[0]))
             return dl_error(err, DLOCK_INVALID, "a label cannot be named '%s'", name);
+        if (is_label_before(first, labels))
+            return dl_error(err, DLOCK_INVALID, "the label '%s' is there twice", name);
         if (labels[1] == NULL || strlen(labels[1]) > LABEL_MOST)
             return dl_error(err, DLOCK_INVALID,
                             "the label '%s' needs a value of %d bytes at the most", name,

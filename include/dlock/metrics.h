@@ -93,10 +93,10 @@ typedef bool dlock_text_fn(void *arg, const char *text, size_t len);
  * Writes the numbers of each class as OpenMetrics text 1.0, from the first line to "# EOF".
  *
  * labels: names and values in turn, ended by NULL: labels that all series get. NULL: none. They
- * keep the series of several clients and programs apart. A name is as in Prometheus, and none of
- * the library's own: class, outcome, reason, event, le. Values may be any text; bytes that are not
- * printable ASCII become \xHH.
- * fn: called for each line or for several; not with a lock held.
+ * keep the series of several clients and programs apart. A name is as in Prometheus, is there once,
+ * and is none of the library's own: class, outcome, reason, event, le. Values may be any text;
+ * bytes that are not printable ASCII become \xHH. fn: called for each line or for several; not with
+ * a lock held.
  *
  * Parsers of the older text format of Prometheus accept the text, too, as the textfile collector
  * has one: they read all numbers, and know no type of the counters.

@@ -188,7 +188,8 @@ Test(table, holders_of_one_name_stand_together)
     holder.held_ms = 6;
     add(holder);
     table_sort(&list);
-    for (size_t i = 0; i < list.count; i++)
+    cr_assert_eq(list.count, sizeof want / sizeof want[0]);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
         cr_assert_eq(memcmp(list.items[i].name, want[i], strlen(want[i])), 0, "%zu", i);
     cr_assert_eq(list.items[0].held_ms, 7);
 }

@@ -322,9 +322,13 @@ static bool ends_at_once(void *arg, const char *text, size_t len)
 
 Test(metrics, arguments_are_checked_and_the_callback_can_end_the_text)
 {
-    static const char *const bad[][4] = {{"class", "x", NULL}, {"__x", "x", NULL},
-                                         {"1x", "x", NULL},    {"a-b", "x", NULL},
-                                         {"", "x", NULL},      {"x", NULL, NULL}};
+    static const char *const bad[][7] = {{"class", "x", NULL},
+                                         {"__x", "x", NULL},
+                                         {"1x", "x", NULL},
+                                         {"a-b", "x", NULL},
+                                         {"", "x", NULL},
+                                         {"x", NULL, NULL},
+                                         {"x", "1", "y", "2", "x", "3", NULL}};
     int calls = 0;
 
     open_with(NULL);
