@@ -12,6 +12,7 @@
 #define AUTHORITY_SIZE (ADDRESS_HOST_MAX + 16)
 #define LEAST_MAJOR    3
 #define LEAST_MINOR    4
+#define GRPC_CANCELED  1
 
 /* A connection that is being made. */
 struct setup {
@@ -251,6 +252,26 @@ static enum dlock_status read_check(struct setup *setup, const struct etcd_rpc *
     return status;
 }
 
+/* A grpc-proxy of etcd keeps leases alive by itself, and gives its client the answer to an earlier
+ * question, so that nobody knows how long a lease lasts. It cancels a KeepAlive when the client has
+ * said all; a member answers first. No lease has the number 0. */
+static enum dlock_status alive_check(struct setup *setup, const struct etcd_rpc *rpc)
+{
+    if (rpc->call.end == ETCD_ANSWERED &&
+        (rpc->call.grpc_status == GRPC_CANCELED || strstr(rpc->call.text, "context canceled")))
+        return fail(setup, DLOCK_CONFIG,
+                    "it is a grpc-proxy of etcd, which answers for leases by itself: name the "
+                    "members of the cluster");
+    return call_judge(setup, rpc);
+}
+
+static bool alive_add(struct etcd_rpc *rpc)
+{
+    Pb__LeaseRequest request = PB__LEASE_REQUEST__INIT;
+
+    return etcd_rpc_add(rpc, &request.base);
+}
+
 static bool read_add(const struct setup *setup, struct etcd_rpc *rpc)
 {
     Pb__RangeRequest request = PB__RANGE_REQUEST__INIT;
@@ -266,23 +287,27 @@ static bool read_add(const struct setup *setup, struct etcd_rpc *rpc)
 static enum dlock_status member_check(struct setup *setup)
 {
     Pb__Empty request = PB__EMPTY__INIT;
-    struct etcd_rpc about, read;
-    struct etcd_call *calls[] = {&about.call, &read.call};
+    struct etcd_rpc about, read, alive;
+    struct etcd_call *calls[] = {&about.call, &read.call, &alive.call};
     enum dlock_status status = DLOCK_NOMEM;
 
     setup->revision = atomic_load(&setup->cluster->revision);
     etcd_rpc_init(&about, ETCD_STATUS, 1);
     etcd_rpc_init(&read, ETCD_RANGE, 1);
-    if (!etcd_rpc_add(&about, &request.base) || !read_add(setup, &read)) {
+    etcd_rpc_init(&alive, ETCD_LEASE_KEEP_ALIVE, 1);
+    if (!etcd_rpc_add(&about, &request.base) || !read_add(setup, &read) || !alive_add(&alive)) {
         (void)fail(setup, status, "no memory for a request");
     } else {
-        etcd_channel_run(setup->channel, calls, 2, setup->deadline_ns);
+        etcd_channel_run(setup->channel, calls, 3, setup->deadline_ns);
         status = status_check(setup, &about);
         if (status == DLOCK_OK)
             status = read_check(setup, &read);
+        if (status == DLOCK_OK)
+            status = alive_check(setup, &alive);
     }
     etcd_rpc_fini(&about);
     etcd_rpc_fini(&read);
+    etcd_rpc_fini(&alive);
     return status;
 }
 

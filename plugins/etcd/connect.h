@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * connect.h - makes a connection to a member, and checks what safety needs [OPN-1]: a login, a
- * version, a leader, that the members agree on a read, and that the cluster is the one of before.
+ * version, a leader, that the members agree on a read, that the cluster is the one of before, and
+ * that leases are asked for at a member, not at a grpc-proxy.
  */
 #ifndef ETCD_CONNECT_H
 #define ETCD_CONNECT_H

@@ -2,9 +2,11 @@
 /* Tests: plugins/etcd/connect.c plugins/etcd/endpoints.c plugins/etcd/exchange.c */
 /* What is refused when a connection is made, with which status, and what is not. */
 #include "endpoint_fixture.h"
+#include "process.h"
 
 #include <dlfcn.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -192,6 +194,61 @@ Test(plain, OPN_3_TLS_with_a_member_that_has_none)
     start(NULL);
     e_target("etcds", server.members[0].address, NULL, NULL);
     e_want_open(DLOCK_UNAVAILABLE, "does it speak TLS?");
+}
+
+/* ---- behind a proxy of etcd ---- */
+
+static struct {
+    pid_t pid;
+    unsigned port;
+    char address[32];
+} grpc_proxy;
+
+static bool is_listening(void *arg)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons((uint16_t)grpc_proxy.port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool listening = connect(fd, (struct sockaddr *)&at, sizeof at) == 0;
+
+    (void)arg;
+    (void)close(fd);
+    return listening;
+}
+
+static void proxy_start(void)
+{
+    const char *const argv[] = {
+        "etcd",          "grpc-proxy",       "start", "--endpoints", server.hosts,
+        "--listen-addr", grpc_proxy.address, NULL};
+    const char *directory = server.members[0].directory;
+
+    grpc_proxy.port = dlt_port_free();
+    (void)snprintf(grpc_proxy.address, sizeof grpc_proxy.address, "127.0.0.1:%u", grpc_proxy.port);
+    grpc_proxy.pid = dlt_process_spawn(directory, argv, NULL);
+    cr_assert_gt(grpc_proxy.pid, 0);
+    cr_assert(dlt_process_wait(&grpc_proxy.pid, is_listening, NULL));
+}
+
+static void proxy_tear_down(void)
+{
+    dlt_process_kill(&grpc_proxy.pid);
+    tear_down();
+}
+
+TestSuite(proxied, .fini = proxy_tear_down);
+
+/* It would grant locks that cannot be renewed. */
+Test(proxied, OPN_1_CONFIG_for_a_grpc_proxy)
+{
+    start(NULL);
+    proxy_start();
+    e_target("etcd", grpc_proxy.address, NULL, NULL);
+    for (int i = 0; i < 10; i++)
+        e_want_open(DLOCK_CONFIG, "grpc-proxy");
+    e_target("etcd", server.members[0].address, NULL, NULL);
+    e_want_open(DLOCK_OK, "");
 }
 
 /* ---- a cluster with users ---- */
