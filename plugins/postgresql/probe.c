@@ -144,10 +144,15 @@ static enum dlock_status report_tables(struct pg_connection *conn, dlock_check_f
     static const struct variable functions = {
         .name = "functions",
         .fine = "of this release",
-        .advice = "run row.sql (of strategy=session: session.sql) and grants.sql as their owner: "
-                  "until then there are no semaphores, no name is kept, and a role that may create "
-                  "in a schema of the search_path can make them run what it likes",
+        .advice = "run row.sql and grants.sql as their owner: until then there are no semaphores, "
+                  "and no name is kept",
         .clears = FUNCTIONS,
+    };
+    static const struct variable open = {
+        .name = "functions",
+        .fine = "",
+        .advice = "run the SQL file of the strategy as their owner: a role that may create in "
+                  "their schema can make them run its own code",
     };
     enum dlock_status status = pg_schema_check(conn, err);
     const char *functions_found = atomic_load(&conn->shared->outdated) ? "of an earlier release"
@@ -160,7 +165,9 @@ static enum dlock_status report_tables(struct pg_connection *conn, dlock_check_f
                    conn->config->prefix, conn->config->strategy_name, PG_SCHEMA_VERSION);
     if (status == DLOCK_OK)
         report(fn, arg, &tables, found);
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK && functions_found == functions.fine && atomic_load(&conn->shared->open))
+        report(fn, arg, &open, "of an earlier release");
+    else if (status == DLOCK_OK)
         report(fn, arg, &functions, functions_found);
     return status;
 }

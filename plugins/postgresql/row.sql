@@ -746,12 +746,17 @@ BEGIN
   IF current_setting('dlock.upgrade', true) IS DISTINCT FROM 'on' THEN
     RETURN;
   END IF;
-  FOR added IN SELECT unnest(ARRAY['public.dlock_reader_guard'::regproc, 'public.dlock_row_make', 'public.dlock_permit_add',
-      'public.dlock_wait', 'public.dlock_permit', 'public.dlock_keep'])::oid LOOP
+  FOR added IN SELECT unnest(ARRAY['public.dlock_reader_guard()'::regprocedure,
+      'public.dlock_row_make(bytea)',
+      'public.dlock_permit_add(bytea,bytea,bigint,bigint,timestamptz,timestamptz,bytea)',
+      'public.dlock_wait(bytea,bigint,bigint,bigint,bytea,boolean,bigint,bigint,bigint,bigint,text,bytea)',
+      'public.dlock_permit(bytea,bytea,bigint,bigint,bigint,bigint,text,bytea,bigint)',
+      'public.dlock_keep(bytea,bytea,bigint,bigint)']) LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', added);
     FOR g IN SELECT x.grantee, x.is_grantable FROM pg_catalog.pg_proc p,
         aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
-        WHERE p.oid = 'public.dlock_take'::regproc AND x.privilege_type = 'EXECUTE' LOOP
+        WHERE p.oid = 'public.dlock_take(bytea,bytea,boolean,bigint,bigint,bigint,text,bytea,bigint)'
+          ::regprocedure AND x.privilege_type = 'EXECUTE' LOOP
       EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s%s', added,
         CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(g.grantee)) END,
         CASE WHEN g.is_grantable AND g.grantee <> 0 THEN ' WITH GRANT OPTION' END);

@@ -29,14 +29,16 @@ enum kind {
 };
 
 /* What a good table is in the answer, and a function of an earlier release. */
-#define PLAIN_TABLE  "table"
-#define OLD_FUNCTION "of an earlier release"
-#define NO_RIGHT     "not to be called by this role"
+#define PLAIN_TABLE   "table"
+#define OLD_FUNCTION  "of an earlier release"
+#define OPEN_FUNCTION "of an earlier release, but complete"
+#define NO_RIGHT      "not to be called by this role"
 
 /* What a script makes, and is not there. */
 struct lack {
     bool missing;
-    bool outdated; /* it was made by an earlier release */
+    bool outdated; /* it was made by an earlier release, and lacks something */
+    bool open;     /* it was made by an earlier release */
     bool denied;   /* this role may not call what semaphores need */
 };
 
@@ -143,13 +145,19 @@ static char *rows_make(const char *script)
     " CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k (num, n)"          \
     " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.num"  \
     " WHERE c.relnamespace = s.oid AND c.relname = p.prefix || e.object)"
-#define FUNCTION_FOUND                                                         \
-    "(SELECT CASE WHEN e.kind = 'f' AND"                                       \
-    " NOT bool_and(has_function_privilege(f.oid, 'EXECUTE')) THEN '" NO_RIGHT  \
-    "' WHEN bool_or(position($4 IN f.prosrc) > 0) THEN ''"                     \
-    " WHEN bool_or(position($3 IN f.prosrc) > 0) THEN '" OLD_FUNCTION "' ELSE" \
-    " 'of another version' END FROM pg_catalog.pg_proc f"                      \
-    " WHERE f.pronamespace = s.oid AND f.proname = p.prefix || e.object"       \
+/* A function of anybody else, who may create in the schema, is none of dlock. */
+#define FUNCTION_FOUND                                                          \
+    "(SELECT CASE WHEN e.kind = 'f' AND"                                        \
+    " NOT bool_and(has_function_privilege(f.oid, 'EXECUTE')) THEN '" NO_RIGHT   \
+    "' WHEN bool_or(position($4 IN f.prosrc) > 0) THEN ''"                      \
+    " WHEN bool_or(position($5 IN f.prosrc) > 0) THEN '" OPEN_FUNCTION "'"      \
+    " WHEN bool_or(position($3 IN f.prosrc) > 0) THEN '" OLD_FUNCTION "' ELSE"  \
+    " 'of another version' END FROM pg_catalog.pg_proc f"                       \
+    " WHERE f.pronamespace = s.oid AND f.proname = p.prefix || e.object"        \
+    " AND (pg_has_role(f.proowner, s.nspowner, 'MEMBER')"                       \
+    " OR pg_has_role(f.proowner, 'MEMBER') OR f.proowner IN (SELECT c.relowner" \
+    " FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid"                  \
+    " AND c.relname = p.prefix || 'meta'))"                                     \
     " HAVING count(*) > 0)"
 
 static char *query_make(const char *script)
@@ -189,6 +197,8 @@ static enum dlock_status found_read(struct pg_connection *conn, PGresult **resul
     pg_params_text(&params, conn->config->prefix);
     pg_params_text(&params, PG_SCHEMA_MARK);
     pg_params_text(&params, PG_SCHEMA_FUNCTIONS_MARK);
+    pg_params_text(&params,
+                   conn->config->strategy == PG_SESSION ? PG_SCHEMA_MARK : PG_SCHEMA_LIMIT_MARK);
     status = pg_query_read(conn, text, &params, result, err);
     free(text);
     return status == DLOCK_OK ? pg_query_expect(conn, result, COLUMNS, 1, err) : status;
@@ -230,6 +240,8 @@ static enum dlock_status found_check(const struct pg_connection *conn, const PGr
             lack->missing = true;
         else if (found != NULL && strcmp(found, NO_RIGHT) == 0)
             lack->denied = true;
+        else if (found != NULL && strcmp(found, OPEN_FUNCTION) == 0)
+            lack->open = true;
         else if ((found == NULL && (kind == KIND_ADDED_COLUMN || kind == KIND_ADDED_FUNCTION)) ||
                  (found != NULL && strcmp(found, OLD_FUNCTION) == 0))
             lack->outdated = true;
@@ -302,6 +314,7 @@ static enum dlock_status check(struct pg_connection *conn, struct lack *lack,
     if (status != DLOCK_OK || lack->missing)
         return status;
     atomic_store(&conn->shared->outdated, lack->outdated);
+    atomic_store(&conn->shared->open, lack->open);
     atomic_store(&conn->shared->denied, lack->denied);
     atomic_store(&conn->shared->checked_ns, pg_connection_now(conn));
     return DLOCK_OK;
@@ -381,7 +394,7 @@ enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error 
     struct lack lack;
     enum dlock_status status = check(conn, &lack, err);
 
-    if (status == DLOCK_OK && !lack.missing && lack.outdated && may_upgrade(conn))
+    if (status == DLOCK_OK && !lack.missing && (lack.outdated || lack.open) && may_upgrade(conn))
         return upgrade(conn, err);
     if (status != DLOCK_OK || !lack.missing)
         return status;

@@ -13,14 +13,19 @@
 #define PG_SCHEMA_MARK    "-- dlock version 1\n"
 
 /*
- * Functions of this release have this comment, too. Functions without it, of an earlier release,
- * are outdated: some know no semaphores and kept names, and all find operators and functions by the
- * caller's search_path. They do for locks: the functions that locks call have the same
- * parameters and results in both, so that clients of both releases share tables, and those of the
- * earlier one obey permits and what is kept, as soon as the functions are new.
+ * Functions of this release have this comment, too. Those without it call each other by inexact
+ * types, so that a role that may create in their schema can put another function in between.
  */
 #define PG_SCHEMA_FUNCTIONS      3
 #define PG_SCHEMA_FUNCTIONS_MARK "-- dlock functions 3\n"
+
+/*
+ * Functions that keep semaphores and names have this comment. Functions without it are outdated.
+ * They do for locks: the functions that locks call have the same parameters and results in both, so
+ * that clients of both releases share tables, and those of the earlier one obey permits and what is
+ * kept, as soon as the functions are new.
+ */
+#define PG_SCHEMA_LIMIT_MARK "-- dlock functions 2\n"
 
 /*
  * Checks the tables and functions, and makes them where they are missing. Several clients at once
@@ -28,9 +33,9 @@
  * them. CONFIG: they are of another strategy or version, or are not what they have to be.
  * UNAVAILABLE: also where nothing says whether they were made. Never UNKNOWN.
  *
- * Outdated functions and tables are brought up to date, unless create=off. If that fails, as for a
- * role that does not own them, they are used as they are: shared->outdated. A role that may not
- * call all that semaphores need has none: shared->denied.
+ * Functions and tables of an earlier release are brought up to date, unless create=off. If that
+ * fails, as for a role that does not own them, they are used as they are: shared->outdated. A role
+ * that may not call all that semaphores need has none: shared->denied.
  */
 enum dlock_status pg_schema_open(struct pg_connection *conn, struct dlock_error *err);
 

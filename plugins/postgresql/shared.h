@@ -25,6 +25,7 @@ struct pg_shared {
     _Atomic int pooler;         /* enum pg_pooler */
     atomic_bool denied;         /* this role may not call the functions of semaphores (schema.h) */
     atomic_bool outdated;       /* the tables have no semaphores, and keep no names (schema.h) */
+    atomic_bool open;           /* the functions can be made to run those of others (schema.h) */
     _Atomic int64_t upgrade_ns; /* they are not brought up to date before */
     atomic_bool stray_reported; /* of query.c: an answer was another client's */
 

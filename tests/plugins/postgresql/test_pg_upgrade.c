@@ -99,7 +99,7 @@ static void check_see(void *arg, const struct dlock_check *check)
     if (strcmp(check->name, "functions") != 0)
         return;
     found_outdated = check->advice != NULL;
-    cr_assert_eq(check->clears, found_outdated ? ADDED : 0);
+    cr_assert(check->clears == 0 || (found_outdated && check->clears == ADDED));
 }
 
 static bool probe_says_outdated(void)
@@ -272,23 +272,35 @@ Test(upgrade, LIM_1_readers_stay_out_when_the_earlier_functions_were_put_back)
     end();
 }
 
+/* Another role puts functions with the marks of new ones beside the old ones. */
+#define MARKED                                                                                     \
+    "GRANT CREATE ON SCHEMA public TO least; SET ROLE least; DO $do$ DECLARE f text;"              \
+    " BEGIN FOR f IN SELECT DISTINCT proname FROM pg_proc WHERE"                                   \
+    " starts_with(proname, '%s_') AND pronamespace = 'public'::regnamespace LOOP EXECUTE 'CREATE " \
+    "FUNCTION public.' ||"                                                                         \
+    " f || '(oid) RETURNS void LANGUAGE plpgsql AS ''BEGIN -- dlock version 1\n"                   \
+    "-- dlock functions 2\n-- dlock functions 3\nEND'''; END LOOP; END $do$; RESET ROLE;"
+
 /* Functions 2 found names by the search_path of the caller, and had no mark of functions 3. */
 static void replaced_under_a_lock(const char *strategy, const char *file)
 {
-    char unsafe[160];
+    char unsafe[240], marked[640];
 
     (void)snprintf(unsafe, sizeof unsafe,
                    "SELECT count(*) > 0 FROM pg_proc WHERE starts_with(proname, '%s_') AND "
-                   "pronamespace = 'public'::regnamespace AND proconfig IS NULL",
+                   "pronamespace = 'public'::regnamespace AND proconfig IS NULL AND "
+                   "proowner <> 'least'::regrole",
                    strategy);
     begin_with(strategy, file,
                "/-- dlock functions 3/d; s/SET search_path = pg_catalog, pg_temp AS/AS/");
     ask(unsafe, "t");
+    (void)snprintf(marked, sizeof marked, MARKED, strategy);
+    ask(marked, "");
     client_init(&s, strategy, "0");
     client_init(&t, strategy, "1");
     dlt_session_option(&s, "strategy", strategy);
     dlt_session_option(&t, "strategy", strategy);
-    opened(&s, 0);
+    opened(&s, strcmp(strategy, "row") == 0 ? ADDED : 0);
     cr_assert(probe_says_outdated());
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
     cr_assert_eq(dlt_session_open(&t), DLOCK_OK, "%s", t.err.message);
