@@ -54,7 +54,7 @@
  * leave a call by longjmp: mutexes would stay locked, and other threads would hang.
  *
  * TIME. Durations are milliseconds. Leases are counted on CLOCK_BOOTTIME, which includes suspended
- * time and never steps.
+ * time and never steps. It does not count the time for which a virtual machine is paused (C2).
  *
  * FORK. In a forked child each call on an inherited client or handle returns DLOCK_FORKED.
  * dlock_free and dlock_client_close close the descriptors there and send nothing (C10). A part of
