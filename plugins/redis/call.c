@@ -16,7 +16,7 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
     call->script = call->plain = call->with_guard = NULL;
     call->number = 0;
     call->grants = call->keeps = call->adopts = call->releases = false;
-    call->looks = call->foreign = call->asking = call->of_name = call->refused = call->lasting =
+    call->rechecks = call->foreign = call->asking = call->of_name = call->refused = call->lasting =
         false;
     call->guard_left_ms = 0;
     call->slot = REDIS_NO_SLOT;
@@ -47,7 +47,7 @@ void redis_call_begin(struct redis_call *call, enum redis_script_id script,
     redis_call_begin_plain(call, validate);
     call->script = call->plain = &redis_scripts[raw ? script + REDIS_SCRIPT_RAW_ACQUIRE : script];
     call->with_guard = raw ? NULL : guarded(script);
-    call->looks = script != REDIS_SCRIPT_INSPECT && script != REDIS_SCRIPT_WAITERS;
+    call->rechecks = script != REDIS_SCRIPT_INSPECT && script != REDIS_SCRIPT_WAITERS;
     call->grants = script == REDIS_SCRIPT_ACQUIRE;
     call->keeps = script == REDIS_SCRIPT_RENEW || script == REDIS_SCRIPT_KEEP;
     call->releases = script == REDIS_SCRIPT_RELEASE;
@@ -72,7 +72,7 @@ void redis_call_begin_many(struct redis_call *call, enum redis_script_id script,
 {
     redis_call_begin_plain(call, validate);
     call->script = call->plain = &redis_scripts[script];
-    call->grants = call->looks = script == REDIS_SCRIPT_ACQUIRE_MANY;
+    call->grants = call->rechecks = script == REDIS_SCRIPT_ACQUIRE_MANY;
     if (call->grants)
         call->with_guard = &redis_scripts[REDIS_SCRIPT_GUARDED_ACQUIRE_MANY];
     call->shown = LOCK_WORD;

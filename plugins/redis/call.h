@@ -32,7 +32,7 @@ struct redis_call {
     uint32_t number;          /* the answer is it or ends with it, else PROTOCOL; 0: no number */
     char digits[RESP_DIGITS]; /* number as the last argument, added by redis_call_run */
     char guarded[2];
-    bool looks;                      /* the script looks at the server (same.lua) */
+    bool rechecks;                   /* the script rechecks the server (same.lua) */
     char seen[REDIS_VIEW_WORD_SIZE]; /* its last argument then */
     bool grants;
     bool keeps;            /* a renewal: as for `grants`, the server has to be a master still */

@@ -70,7 +70,7 @@ enum dlock_status redis_check_guard(const struct redis_pool *pool, struct redis_
     return refused(pool->config, call, text, err);
 }
 
-/* ---- the look ---- */
+/* ---- rechecks ---- */
 
 static bool is_due(_Atomic int64_t *last_ns, int64_t now_ns, int64_t lasts_ns)
 {
@@ -103,8 +103,8 @@ static bool settings_ask(struct redis_pipeline *pipeline, const struct resp_setu
 
 /* Judges the server as a new connection does. If it fails, this connection is over, and the next
  * one says why. */
-static enum dlock_status settings_look(struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                       int64_t deadline_ns, struct dlock_error *err)
+static enum dlock_status settings_recheck(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                                          int64_t deadline_ns, struct dlock_error *err)
 {
     struct redis_exchange exchanges[RESP_SETUP_MAX];
     struct dlock_error ignored = DLOCK_ERROR_INIT;
@@ -141,7 +141,7 @@ enum dlock_status redis_check_server(struct redis_pool *pool, struct redis_pipel
     enum dlock_status status = DLOCK_OK;
 
     if (is_due(&pipeline->settings_ns, now_ns, SETTINGS_LAST_NS))
-        status = settings_look(pool, pipeline, deadline_ns, err);
+        status = settings_recheck(pool, pipeline, deadline_ns, err);
     if (status != DLOCK_OK || !pipeline->guard.on ||
         !is_due(&pipeline->viewed_ns, now_ns, VIEW_LASTS_NS))
         return status;

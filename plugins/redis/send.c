@@ -102,7 +102,7 @@ static void script_choose(const struct redis_pool *pool, struct redis_pipeline *
     struct resp_command *command = &call->command;
     bool body = strcmp(command->words[0], "EVAL") == 0, guarded = pipeline->guard.on;
 
-    if (!call->looks)
+    if (!call->rechecks)
         return;
     call->script = guarded ? call->with_guard : call->plain;
     command->words[1] = body ? call->script->body : call->script->sha;

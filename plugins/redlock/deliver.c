@@ -113,9 +113,9 @@ void redlock_deliver(struct redlock_node *node, const struct redlock_sent_reques
     struct redlock_round *round = redlock_round_find(session, sent->round_id);
     struct redlock_sent_request release;
 
-    if (sent->kind == SENT_LOOK) {
+    if (sent->kind == SENT_RECHECK) {
         if (reply != NULL)
-            redlock_round_look(session, node, sent->number);
+            redlock_round_recheck(session, node, sent->number);
         return;
     }
     if (sent->kind == SENT_RELEASE && reply != NULL && resp_error_is(reply, "NOSCRIPT")) {

@@ -71,7 +71,7 @@ static void on_ready(struct resp_connection *connection)
     }
     connection->failures = 0;
     node->requests = 0;
-    node->unlooked = 0;
+    node->unchecked = 0;
     memset(node->texts, 0, sizeof node->texts);
     node->ready_ns = now(node);
     votes_set(node);
@@ -87,7 +87,7 @@ static void on_reply(struct resp_connection *connection, const redisReply *reply
         return;
     }
     sent = sent_next(node);
-    if (sent.kind == SENT_LOOK && !resp_info_is_same_master(&connection->info, reply))
+    if (sent.kind == SENT_RECHECK && !resp_info_is_same_master(&connection->info, reply))
         resp_connection_drop(connection, DLOCK_UNAVAILABLE, "not the master that it was");
     else
         node->deliver(node, &sent, reply);
@@ -152,20 +152,21 @@ static bool request_add(struct redlock_node *node, const char *bytes, size_t len
     return true;
 }
 
-static void look_add(struct redlock_node *node)
+static void recheck_add(struct redlock_node *node)
 {
-    static const char look[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
-    const struct redlock_sent_request sent = {.kind = SENT_LOOK, .sent_ns = now(node)};
+    static const char bytes[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
+    const struct redlock_sent_request sent = {.kind = SENT_RECHECK, .sent_ns = now(node)};
 
-    (void)request_add(node, look, sizeof look - 1, &sent); /* without it the answers do not count */
-    node->unlooked = 0;
+    /* Without it the answers do not count. */
+    (void)request_add(node, bytes, sizeof bytes - 1, &sent);
+    node->unchecked = 0;
 }
 
 /* If a part fails, another one may have left. */
 static void flush(struct redlock_node *node)
 {
-    if (node->unlooked > 0)
-        look_add(node);
+    if (node->unchecked > 0)
+        recheck_add(node);
     if (node->connection.state == RESP_READY && node->connection.out_len > 0)
         (void)resp_connection_flush(&node->connection);
 }
@@ -175,9 +176,9 @@ bool redlock_node_send(struct redlock_node *node, const char *bytes, size_t len,
 {
     if (!request_add(node, bytes, len, sent))
         return false;
-    node->unlooked += sent->looks;
-    if (node->unlooked == REDLOCK_NODE_LOOK)
-        look_add(node);
+    node->unchecked += sent->rechecks;
+    if (node->unchecked == REDLOCK_NODE_RECHECK)
+        recheck_add(node);
     if (!node->corked)
         flush(node);
     return true;

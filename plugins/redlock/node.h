@@ -17,7 +17,7 @@ enum redlock_sent_kind {
     SENT_ANY,     /* the answer matters to its round alone */
     SENT_ACQUIRE, /* the node may have granted a lease */
     SENT_RELEASE, /* is sent again with the text of its script, if the node does not know that */
-    SENT_LOOK     /* whether the node is still the server that was judged; see node.c */
+    SENT_RECHECK  /* whether the node is still the server that was judged; see node.c */
 };
 
 /* What is remembered of a request until it is answered. */
@@ -26,7 +26,7 @@ struct redlock_sent_request {
     uint64_t number;   /* of the request on its connection, from 1 on; redlock_node_send sets it */
     int64_t sent_ns;
     enum redlock_sent_kind kind;
-    bool looks; /* its answer counts after the look behind it */
+    bool rechecks; /* its answer counts after the look behind it */
     /* The rest is set for SENT_ACQUIRE and SENT_RELEASE: */
     int what;          /* enum redlock_release_kind */
     unsigned refusals; /* of a release, so far */
@@ -53,7 +53,7 @@ struct redlock_sent_request {
  * identity of a server never comes back, so the requests before found it, too. If not, the
  * connection is dropped; else the look is delivered.
  */
-#define REDLOCK_NODE_LOOK 16
+#define REDLOCK_NODE_RECHECK 16
 
 struct redlock_node;
 
@@ -74,7 +74,7 @@ struct redlock_node {
     char promoted[RESP_RUN_ID_SIZE]; /* the replication id since the last promotion; "": none */
     int64_t promoted_ns;             /* when that was seen first */
     bool corked;                     /* requests leave with redlock_node_uncork */
-    unsigned unlooked;               /* requests that a look has to follow */
+    unsigned unchecked;              /* requests that a look has to follow */
     uint64_t requests;               /* that were sent on this connection */
     uint64_t texts[REDLOCK_SCRIPT_COUNT]; /* the last one with the text of a script; 0: none */
     unsigned first, count;                /* of sent */

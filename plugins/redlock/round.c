@@ -234,7 +234,7 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
         next_send(round, node);
         return;
     }
-    answer->voted = sent->looks && answer->vote == QUORUM_YES;
+    answer->voted = sent->rechecks && answer->vote == QUORUM_YES;
     answer->state = answer->voted ? ANSWER_PENDING : ANSWER_GIVEN;
     if (answer->vote == QUORUM_REFUSED)
         resp_connection_drop(&node->connection, DLOCK_PROTOCOL, "not an answer to this request");
@@ -244,8 +244,8 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
     }
 }
 
-void redlock_round_look(const struct redlock_session *session, const struct redlock_node *node,
-                        uint64_t number)
+void redlock_round_recheck(const struct redlock_session *session, const struct redlock_node *node,
+                           uint64_t number)
 {
     for (size_t i = 0; i < session->round_count; i++) {
         struct redlock_answer *answer = &session->rounds[i]->answers[node->index];
@@ -367,7 +367,7 @@ static bool round_begin(struct redlock_round *round, int64_t now_ns)
     round->bytes = redlock_request_format(round->request, false, &round->len);
     round->no_memory = round->bytes == NULL;
     round->sent.round_id = ++last_round_id;
-    round->sent.looks = round->new_lock;
+    round->sent.rechecks = round->new_lock;
     round->start_ns = now_ns;
     round->verdict = QUORUM_WAIT;
     leave_out(round);

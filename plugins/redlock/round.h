@@ -86,8 +86,8 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
                           const struct redlock_sent_request *sent, const redisReply *reply);
 
 /* A look found that the node is what it was: what it answered before counts. */
-void redlock_round_look(const struct redlock_session *session, const struct redlock_node *node,
-                        uint64_t number);
+void redlock_round_recheck(const struct redlock_session *session, const struct redlock_node *node,
+                           uint64_t number);
 
 /* Adds a line for each node to err: the vote, or why there is none. */
 void redlock_round_report(struct dlock_error *err, const struct redlock_round *round);

@@ -191,13 +191,13 @@ set_tests_properties(redis_terms_mutants PROPERTIES TIMEOUT 600 LABELS "redis;me
 dlt_guard_mutant(grants_at_another_server test_redis_changed same_refuse.lua "if not is_same then" "if false then")
 dlt_guard_mutant(passes_on_at_another_server test_redis_changed same_release.lua "if not is_same then" "if false then")
 dlt_guard_mutant(takes_a_backup_for_a_replica test_redis_changed same.lua "== copies" "== 0")
-dlt_guard_mutant(looks_once_at_the_settings test_redis_changed
+dlt_guard_mutant(checks_the_settings_once test_redis_changed
   check.c "if (is_due(&pipeline->settings_ns, now_ns, SETTINGS_LAST_NS))" "if (false)")
 add_test(NAME redis_changed_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh ${PROJECT_SOURCE_DIR} changed
   $<TARGET_FILE:redis_mutant_grants_at_another_server>=C1_a_restart_that_a_proxy_hides_has_its_guard
   $<TARGET_FILE:redis_mutant_passes_on_at_another_server>=C1_a_release_at_another_server_passes_nothing_on
   $<TARGET_FILE:redis_mutant_takes_a_backup_for_a_replica>=C8_a_backup_is_no_replica
-  $<TARGET_FILE:redis_mutant_looks_once_at_the_settings>=C16_durability_that_a_setting_ends_is_gone)
+  $<TARGET_FILE:redis_mutant_checks_the_settings_once>=C16_durability_that_a_setting_ends_is_gone)
 set_tests_properties(redis_changed_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")
 
 # The same defects as plugins, for `dlock-torture --guard-rule N off`: guard-rules/N/dlock_redis.so in the

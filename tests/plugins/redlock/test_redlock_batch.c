@@ -331,11 +331,11 @@ Test(redlock_batch, BAT_1_a_minority_keeps_nothing)
 
 /* Bytes from a node: answers to requests, of which each 16 have a look behind them, and a part of
  * the next ones. */
-static size_t answers_len(struct dlt_redis *node, unsigned looks, size_t more)
+static size_t answers_len(struct dlt_redis *node, unsigned rechecks, size_t more)
 {
     size_t info = strlen(dlt_redis_ask(node, "INFO replication"));
 
-    return looks * (16 * strlen("+OK\r\n") + strlen("$xxx\r\n\r\n") + info) + more;
+    return rechecks * (16 * strlen("+OK\r\n") + strlen("$xxx\r\n\r\n") + info) + more;
 }
 
 /* The connections to two nodes end after some of the answers. What a look confirmed counts. */

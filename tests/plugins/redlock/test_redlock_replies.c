@@ -20,7 +20,7 @@
     "redis_version:7.0.15\\r\\nrole:master\\r\\nmaxmemory_policy:noeviction\\r\\nuptime_" \
     "in_seconds:%s\\r\\nmaster_replid:0\\r\\n"
 /* A look: the node is the same. */
-#define LOOK         "any\nsend \"$30\\r\\nrole:master\\r\\nmaster_replid:0\\r\\n\\r\\n\"\n"
+#define RECHECK      "any\nsend \"$30\\r\\nrole:master\\r\\nmaster_replid:0\\r\\n\\r\\n\"\n"
 #define INFO_ESCAPES 5 /* "\r\n" is written in four bytes, and sent in two */
 
 const struct dlock_plugin *dlock_plugin_redlock(void);
@@ -48,7 +48,7 @@ static enum dlock_status open_nodes(const char *answer, bool named)
             escapes++;
         }
         (void)snprintf(script, sizeof script,
-                       "framing resp\n" HELLO "any\nsend \"%s\\r\\n\"\n" LOOK "any\n",
+                       "framing resp\n" HELLO "any\nsend \"%s\\r\\n\"\n" RECHECK "any\n",
                        guard != NULL ? 9 : 7, strlen(info) - 2 * escapes, info,
                        guard != NULL ? "$0\\r\\n\\r\\n$0\\r\\n\\r\\n" : "", answer);
         cr_assert(dlt_scripted_start(&servers[i], script), "%s", servers[i].report);
