@@ -39,8 +39,8 @@ static bool owner_compare(void *arg, const struct dlock_holder *info)
 
     if (info->owner == NULL || info->kept != 0 || strcmp(info->owner, search->token) != 0)
         return 0;
-    process_read(&process, info->label, info->held_ms);
-    if (process.state == PROCESS_ENDED) /* its lease ends, too */
+    process_read(&process, info->label, -1); /* the time is by the clock of the store */
+    if (process.state == PROCESS_ENDED)      /* its lease ends, too */
         return 1;
     search->found = true;
     search->mode = info->mode;
@@ -235,6 +235,7 @@ static int acquire_wait(struct acquire *acquire, const struct signals *signals)
     int first = 0;
     int64_t first_ms = 0;
 
+    descendants_reap(0); /* those that ended before this program was executed */
     for (;;) {
         int quiet_ms = talks && !acquire->asked ? WAIT_REPORTED_MS : -1;
         int n = poll(fds, 3, first != 0 ? -1 : quiet_ms);

@@ -283,7 +283,7 @@ static int top_run(struct top *top, const struct signals *signals, int *ending)
 }
 
 /* Ends the process. The thread of a query may still wait for the store. */
-static void top_leave(int exit_code, int ending)
+static void top_exit(int exit_code, int ending)
 {
     if (ending != 0)
         signals_die(ending);
@@ -322,7 +322,7 @@ int cli_top(struct cli *cli, int argc, char **argv)
     }
     exit_code = top.once ? top_print_once(&top) : top_run(&top, &signals, &ending);
     if (top.asking)
-        top_leave(exit_code, ending);
+        top_exit(exit_code, ending);
     dlock_client_close(top.client);
     info_list_fini(&top.list);
     if (ending != 0)

@@ -57,16 +57,20 @@ static int by_pid(const void *a, const void *b)
     return (one->stat.pid > other->stat.pid) - (one->stat.pid < other->stat.pid);
 }
 
-/* False: no memory. */
+/* False: no memory, or no descriptor. */
 static bool table_read(struct table *table)
 {
-    DIR *proc = dl_pid_space_is_in_proc() ? opendir("/proc") : NULL;
+    const struct entry self = {.stat.pid = getpid()};
     bool has_memory = true;
     struct proc_stat stat;
     struct dirent *name;
+    DIR *proc;
 
-    if (proc == NULL)
+    if (!dl_pid_space_is_in_proc())
         return true;
+    proc = opendir("/proc");
+    if (proc == NULL)
+        return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
     while (has_memory && (name = readdir(proc)) != NULL)
         if (isdigit((unsigned char)name->d_name[0]) &&
             proc_stat_read((pid_t)strtol(name->d_name, NULL, 10), &stat))
@@ -74,7 +78,7 @@ static bool table_read(struct table *table)
     (void)closedir(proc);
     if (table->count > 0)
         qsort(table->entries, table->count, sizeof *table->entries, by_pid);
-    return has_memory;
+    return has_memory && bsearch(&self, table->entries, table->count, sizeof self, by_pid) != NULL;
 }
 
 static bool is_elder(const struct descendants *descendants, const struct proc_stat *stat)
@@ -136,11 +140,14 @@ static int entry_signal(const struct proc_stat *seen, int n)
 
 int descendants_init(struct descendants *descendants)
 {
+    siginfo_t info = {0};
     struct table table = {0};
 
     *descendants = (struct descendants){0};
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         return errno;
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD)
+        return 0; /* there are none, and /proc need not be read */
     if (table_read(&table))
         descendants->elders = calloc(table.count + 1, sizeof *descendants->elders);
     if (descendants->elders == NULL) {
@@ -167,10 +174,9 @@ static void sweep(struct descendants *descendants, int n, pid_t group)
 {
     struct table table = {0};
 
-    descendants->living = 0;
     descendants->refused = 0;
     descendants_reap(descendants->kept);
-    (void)table_read(&table); /* without memory: those that were read */
+    descendants->living = table_read(&table) ? 0 : 1; /* who was not seen may live */
     table_mark(&table, descendants);
     for (size_t i = 0; i < table.count; i++) {
         const struct proc_stat *stat = &table.entries[i].stat;

@@ -17,10 +17,11 @@
 /* "@space" behind the number. */
 static bool space_parse(struct process *process, char **at)
 {
-    size_t len = strspn(*at + 1, "0123456789abcdef");
+    size_t len;
 
     if (**at != '@')
         return true;
+    len = strspn(*at + 1, "0123456789abcdef");
     if (len != DL_PID_SPACE_SIZE - 1)
         return false;
     memcpy(process->space, *at + 1, len);

@@ -14,7 +14,7 @@
 
 /* No signal reports the end of the command's own children. How often to look for them: while they
  * may end by themselves, while they are killed, and while only those are left that cannot be. */
-#define LOOK_MS    INT64_C(25)
+#define COUNT_MS   INT64_C(25)
 #define KILL_MS    INT64_C(5)
 #define REFUSED_MS INT64_C(250)
 
@@ -156,7 +156,7 @@ static void signals_handle(struct supervise *s)
             continue;
         if (n == SIGTERM || n == SIGINT || n == SIGHUP || n == SIGQUIT) {
             s->ending_signal = s->child->ended ? s->ending_signal : n;
-            s->gives_up |= s->refusal_told;
+            s->gives_up |= s->refusal_said;
         }
         s->stop_passed_on = n == SIGTSTP;
         child_signal(s->child, n);
@@ -172,9 +172,9 @@ static void kill_all(struct supervise *s, const char *consequence)
     const struct proc_stat *stubborn = &descendants->stubborn;
 
     descendants_kill(descendants);
-    if (descendants->refused == 0 || s->refusal_told)
+    if (descendants->refused == 0 || s->refusal_said)
         return;
-    s->refusal_told = true;
+    s->refusal_said = true;
     cli_output_fail(s->cli, "%s: process %ld (%s) of another user cannot be ended; %s", s->name,
                     (long)stubborn->pid,
                     cli_output_printable(stubborn->program, strlen(stubborn->program)),
@@ -226,7 +226,7 @@ static int64_t wake_at_ms(const struct supervise *s)
 {
     const struct descendants *descendants = &s->child->descendants;
     int64_t now_ms = supervise_now_ms();
-    int64_t soon_ms = now_ms + LOOK_MS;
+    int64_t soon_ms = now_ms + COUNT_MS;
 
     if (!s->child->ended && s->watch.phase != WATCH_KILLED)
         return s->next_ms;

@@ -31,7 +31,7 @@ struct supervise {
     bool stop_passed_on;      /* the command was stopped by a signal that we passed to it */
     int ending_signal;        /* one that ends programs was passed on to the command; 0: none */
     int64_t kill_all_ms; /* the command has ended after a signal: SIGKILL to descendants; 0: no */
-    bool refusal_told;   /* a descendant cannot be ended, and a line says so */
+    bool refusal_said;   /* a descendant cannot be ended, and a line says so */
     bool gives_up;       /* and another signal came: unlock although it runs on */
     int64_t next_ms;     /* when to check the lease again, or WATCH_NEVER */
     int timer;

@@ -96,12 +96,12 @@ bad_values() {
 a_kept_name_says_when_it_ran() {
     exits 0 "$dlock" run --keep 1h nightly -- true
     exits 75 "$dlock" run --nowait --keep 1h nightly -- touch ran
-    one_line 'nightly: ran already at [0-9-]+ [0-9:]+ UTC on .*:[0-9]+, kept until [0-9-]+ [0-9:]+ UTC$'
+    one_line 'nightly: ran already at [0-9-]+ [0-9:]+ UTC on .*:[0-9]+@[0-9a-f]{8}, kept until [0-9-]+ [0-9:]+ UTC$'
     exits 0 "$dlock" run --skip-quietly nightly -- touch ran
     exits 75 "$dlock" run --wait 100ms nightly -- touch ran
     [ ! -e ran ]
     exits 0 "$dlock" inspect nightly
-    grep -qE '^kept until [0-9-]+ [0-9:]+ UTC, ran on .*:[0-9]+$' out
+    grep -qE '^kept until [0-9-]+ [0-9:]+ UTC, ran on .*:[0-9]+@[0-9a-f]{8}$' out
     exits 0 "$dlock" list
     grep -q '^kept ' out
     exits 0 "$dlock" --json inspect nightly

@@ -23,7 +23,7 @@ nowait_is_busy() {
     "$dlock" run --nowait job -- sleep 30 &
     within 20 held job
     exits 75 "$dlock" run --nowait job -- touch ran
-    one_line "job: held by .*:$! for [0-9.]+s, [0-9.]+s left\$"
+    one_line "job: held by .*:$!@[0-9a-f]{8} for [0-9.]+s, [0-9.]+s left\$"
     exits 75 "$dlock" -q run --nowait job -- touch ran
     equal "" "$(cat err)" "with -q"
     exits 9 "$dlock" run --nowait --conflict-exit-code 9 job -- touch ran
@@ -61,7 +61,7 @@ wait_runs_out() {
     exits 75 "$dlock" run --wait 700ms job -- touch ran
     took=$(($(now_ms) - began))
     between 700 "$took" 10000 "time waited"
-    one_line 'job: not acquired before the deadline: held by .*:[0-9]+ for '
+    one_line 'job: not acquired before the deadline: held by .*:[0-9]+@[0-9a-f]{8} for '
     exits 75 "$dlock" run --wait 0s job -- touch ran
     exits 3 "$dlock" run --wait 0s --conflict-exit-code 3 job -- touch ran
     [ ! -e ran ]

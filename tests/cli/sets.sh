@@ -19,7 +19,7 @@ none_is_held() {
     "$dlock" run b -- sleep 60 &
     within 20 held b
     exits 75 "$dlock" run --nowait -n a -n b -n c -- touch ran
-    one_line "^dlock: b: held by .*:$! for "
+    one_line "^dlock: b: held by .*:$!@[0-9a-f]{8} for "
     exits 75 "$dlock" run --wait 300ms -n c -n b -n a -- touch ran
     exits 0 "$dlock" run --skip-quietly -n a -n b -- touch ran
     equal "" "$(cat err)" "standard error with --skip-quietly"

@@ -164,7 +164,7 @@ verbose_says_who_and_what() {
     holder=$!
     within 20 held x
     exits 3 "$dlock" -v run x -- sh -c 'exit 3'
-    equal 1 "$(grep -cE "^dlock: x: held by .*:$holder:nightly for [0-9.]+s, [0-9.]+s left; waiting$" err)" "$(cat err)"
+    equal 1 "$(grep -cE "^dlock: x: held by .*:$holder@[0-9a-f]{8}:nightly for [0-9.]+s, [0-9.]+s left; waiting$" err)" "$(cat err)"
     grep -qE '^dlock: x: acquired, fence [0-9]+, token' err || die "$(cat err)"
     grep -qx 'dlock: x: command exited 3' err || die "$(cat err)"
     grep -qx 'dlock: x: released' err || die "$(cat err)"
