@@ -22,16 +22,23 @@ struct breaking {
     struct dlock_error *err;
     struct etcd_rpc rpcs[AT_ONCE], *flight[AT_ONCE];
     size_t count, ended;
+    bool below; /* keys of names below it hold the name */
     bool no_space;
 };
 
-static bool is_meant(const struct breaking *breaking, const Pb__KeyValue *kv)
+/* A key of another name has one more slash: with key=raw that of "a/b" is among those of "a", and
+ * that of a client with the path "/locks/app" is among those of the name "app" in "/locks". */
+static bool is_meant(struct breaking *breaking, const Pb__KeyValue *kv)
 {
     const size_t dir_len = breaking->keys.dir_len;
     struct etcd_value value;
+    bool below = false;
 
-    if (breaking->owner == NULL)
-        return true;
+    if (breaking->owner == NULL) {
+        below = memchr(kv->key.data + dir_len, '/', kv->key.len - dir_len) != NULL;
+        breaking->below = breaking->below || below;
+        return !below;
+    }
     etcd_value_parse(&value, kv->value.data, kv->value.len);
     if (value.kept)
         return false;
@@ -142,7 +149,7 @@ enum dlock_status etcd_break(struct etcd_session *session, const unsigned char *
 {
     struct breaking *breaking = calloc(1, sizeof *breaking);
     size_t ended = 0;
-    bool doubt = false;
+    bool doubt = false, below = false;
     enum dlock_status status = DLOCK_NOMEM;
 
     if (breaking == NULL)
@@ -158,7 +165,12 @@ enum dlock_status etcd_break(struct etcd_session *session, const unsigned char *
         status = run(breaking);
     ended = breaking->ended;
     doubt = breaking->no_space && ended == 0;
+    below = breaking->below;
     free(breaking);
+    if (status == DLOCK_OK && ended == 0 && below)
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_NOT_HELD, 0,
+                          "what holds the name is a lock below it, of another path or with "
+                          "key=raw: break that one, or this one with its owner");
     if (status == DLOCK_OK && doubt)
         return dlock_fail(err, ETCD_ORIGIN, DLOCK_UNKNOWN, ETCD_NO_SPACE,
                           "the cluster has no space, and the keys have gone meanwhile");

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define NO_SPACE "database space exceeded"
+#define NO_SPACE     "database space exceeded"
+#define TOO_MANY_OPS "too many operations"
 
 /* The numbers of gRPC that etcd uses. */
 enum {
@@ -46,7 +47,7 @@ static const struct {
     {ANY, "revision in header is old", {.status = DLOCK_AUTH, .unprocessed = true, .login = true}},
     {GRPC_INVALID_ARGUMENT, "authentication failed", {.status = DLOCK_AUTH, .unprocessed = true}},
     {GRPC_INVALID_ARGUMENT, "request is too large", {.status = DLOCK_CONFIG, .unprocessed = true}},
-    {GRPC_INVALID_ARGUMENT, "too many operations", {.status = DLOCK_CONFIG, .unprocessed = true}},
+    {GRPC_INVALID_ARGUMENT, TOO_MANY_OPS, {.status = DLOCK_CONFIG, .unprocessed = true}},
     {GRPC_INVALID_ARGUMENT, "etcdserver: ", {.status = DLOCK_PROTOCOL, .unprocessed = true}},
     {GRPC_NOT_FOUND, "requested lease not found", {.status = DLOCK_LOST, .unprocessed = true}},
     {GRPC_PERMISSION_DENIED,
@@ -127,4 +128,9 @@ const char *etcd_errmap_hint(const struct etcd_call *call)
 bool etcd_errmap_no_space(const struct dlock_error *err)
 {
     return err->code == GRPC_RESOURCE_EXHAUSTED && strstr(err->message, NO_SPACE) != NULL;
+}
+
+bool etcd_errmap_too_many_ops(const struct dlock_error *err)
+{
+    return err->code == GRPC_INVALID_ARGUMENT && strstr(err->message, TOO_MANY_OPS) != NULL;
 }

@@ -24,5 +24,7 @@ const char *etcd_errmap_hint(const struct etcd_call *call);
  * refuse every transaction then, also one that only reads or deletes, and execute other requests
  * that only read or delete. */
 bool etcd_errmap_no_space(const struct dlock_error *err);
+/* A transaction is larger than the members allow (--max-txn-ops): nothing was executed. */
+bool etcd_errmap_too_many_ops(const struct dlock_error *err);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * Many leases are renewed in one flight: a KeepAlive with a message for each, and reads of the
  * keys. The reads of many keys are one transaction. Few keys are read one by one, and so are many
- * if the space of etcd is exhausted: then it refuses every transaction.
+ * if the space of etcd is exhausted: then it refuses every transaction; or if its members allow
+ * smaller transactions only.
  */
 #include "renew.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH    100 /* a transaction has 128 operations at most */
+#define BATCH    100 /* a transaction has 128 operations at most, unless --max-txn-ops is less */
 #define FEW      4
 #define MS_PER_S 1000
 
@@ -267,8 +268,13 @@ static void batch_judge(struct batch *batch)
 
 static void batch_run(struct batch *batch)
 {
-    batch->one_txn = batch->n > FEW;
-    if (fly(batch) != DLOCK_OK && batch->one_txn && etcd_errmap_no_space(batch->err)) {
+    struct etcd_session *session = batch->session;
+
+    batch->one_txn = batch->n > FEW && !atomic_load(&session->reads_apart);
+    if (fly(batch) != DLOCK_OK && batch->one_txn &&
+        (etcd_errmap_no_space(batch->err) || etcd_errmap_too_many_ops(batch->err))) {
+        if (etcd_errmap_too_many_ops(batch->err))
+            atomic_store(&session->reads_apart, true);
         requests_free(batch);
         batch->one_txn = false;
         (void)fly(batch);

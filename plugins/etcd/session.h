@@ -22,6 +22,7 @@ struct etcd_session {
     struct etcd_stock stock;
     pthread_mutex_t mutex; /* guards interrupted and wait of the slots */
     bool has_mutex, has_endpoints, has_stock;
+    _Atomic bool reads_apart; /* a transaction with all reads of a renewal was too large */
 };
 
 /* dlock_request.attempt: zeroed by core. slot.h has what is done with it. */

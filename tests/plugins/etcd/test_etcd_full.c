@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/etcd/renew.c plugins/etcd/unlock.c plugins/etcd/take.c */
-/* A cluster whose space is exhausted (NOSPACE) refuses every transaction. What is held stays held
- * and can be renewed and unlocked; a new lock is refused. */
+/* A cluster whose space is exhausted (NOSPACE) refuses every transaction, and one with a small
+ * --max-txn-ops refuses large ones. What is held stays held and can be renewed and unlocked; a new
+ * lock is refused for lack of space. */
 #include "etcd_kit.h"
 
 #include <criterion/criterion.h>
@@ -34,10 +35,8 @@ static void fill(void)
     cr_assert(refused);
 }
 
-static void open_and_fill(void)
+static void open_and_hold(const char *const *args)
 {
-    static const char *const args[] = {"--quota-backend-bytes", "100000", NULL};
-
     cr_assert(dlt_etcd_start(&server, args), "%s", server.why);
     dlt_session_init(&s, &server);
     dlt_session_init(&t, &server);
@@ -47,6 +46,13 @@ static void open_and_fill(void)
         dlt_request(&s, &held[i], names[i], (unsigned char)('a' + i), TTL_MS);
         cr_assert_eq(dlt_try(&s, &held[i]), DLOCK_OK, "%s", s.err.message);
     }
+}
+
+static void open_and_fill(void)
+{
+    static const char *const args[] = {"--quota-backend-bytes", "100000", NULL};
+
+    open_and_hold(args);
     fill();
 }
 
@@ -63,6 +69,15 @@ static void renew_all(int n)
         cr_assert_eq(ops[i].status, DLOCK_OK, "%d of %d: %s", i, n, s.err.message);
         cr_assert_eq(ops[i].grant.lease_ms, TTL_MS);
     }
+}
+
+Test(full, C14_many_locks_are_renewed_by_members_that_take_small_transactions_only)
+{
+    static const char *const args[] = {"--max-txn-ops", "5", NULL};
+
+    open_and_hold(args);
+    for (int i = 0; i < 2; i++)
+        renew_all(LEASES);
 }
 
 Test(full, C14_what_is_held_is_renewed_and_unlocked)

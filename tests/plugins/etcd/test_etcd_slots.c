@@ -328,6 +328,29 @@ Test(slots, list_with_raw_keys_has_each_name_once)
     close_all();
 }
 
+/* A client whose path is below another one's has its names below one of that one's names. */
+Test(slots, BRK_1_break_leaves_the_locks_of_a_path_below_alone)
+{
+    struct dlt_session below;
+    struct dlt_request other;
+
+    open_all("below");
+    dlt_session_init(&below, &server);
+    below.target.path = "/below/job";
+    cr_assert_eq(dlt_session_open(&below), DLOCK_OK, "%s", below.err.message);
+    dlt_request(&below, &other, "name", 'x', 60000);
+    cr_assert_eq(dlt_try(&below, &other), DLOCK_OK, "%s", below.err.message);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
+    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_NOT_HELD);
+    cr_assert(strstr(u.err.message, "below") != NULL, "%s", u.err.message);
+    cr_assert_eq(dlt_renew(&below, &other), DLOCK_OK, "%s", below.err.message);
+    cr_assert_eq(dlt_unlock(&below, &other), DLOCK_OK);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK);
+    dlt_session_close(&below);
+    close_all();
+}
+
 Test(slots, C16_foreign_keys_are_exclusive_holders)
 {
     struct dlt_holder holder;
