@@ -5,10 +5,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define JOURNAL "-journal"
@@ -126,6 +128,34 @@ enum dlock_status sqlite_trust_check_open(const struct sqlite_config *config, bo
     if (status == DLOCK_OK && others && index_too)
         status = sibling_check(config, &file, "-shm", true, err);
     return status;
+}
+
+/* For this thread alone, as the system call has it. */
+static bool chown_set(bool allowed)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+    const uint32_t bit = UINT32_C(1) << CAP_CHOWN;
+
+    if (syscall(SYS_capget, &head, sets) != 0 || ((sets[0].effective & bit) != 0) == allowed ||
+        (sets[0].permitted & bit) == 0)
+        return false;
+    sets[0].effective ^= bit;
+    return syscall(SYS_capset, &head, sets) == 0;
+}
+
+bool sqlite_trust_chown_drop(const struct sqlite_config *config)
+{
+    struct stat file = {.st_uid = 0};
+
+    (void)stat(config->real, &file);
+    return geteuid() == 0 && file.st_uid == 0 && sqlite_trust_others_may_make(config, &file) &&
+           chown_set(false);
+}
+
+void sqlite_trust_chown_restore(void)
+{
+    (void)chown_set(true);
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
