@@ -16,12 +16,21 @@ install(FILES
   include/dlock/version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlock)
 
-# Debian's Python finds this folder below /usr, but not below /usr/local.
-set(DLOCK_PYTHON_DIR lib/python3/dist-packages CACHE STRING "Where the package for Python goes")
-install(FILES bindings/python/dlock/__init__.py bindings/python/dlock/_client.py
-  bindings/python/dlock/_errors.py bindings/python/dlock/_library.py bindings/python/dlock/_lock.py
-  bindings/python/dlock/_notices.py
-  DESTINATION ${DLOCK_PYTHON_DIR}/dlock)
+# Where the system's Python looks below the prefix; if it looks nowhere there, Debian's folder.
+find_program(DLOCK_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+find_program(DLOCK_PYTHON python3)
+mark_as_advanced(DLOCK_PYTHON)
+set(python_dir "")
+if(DLOCK_PYTHON)
+  execute_process(COMMAND ${DLOCK_PYTHON} -c "import site, sys; p = sys.argv[1].rstrip('/') + '/'
+print(next((d[len(p):] for d in site.getsitepackages() if d.startswith(p) and not d[len(p):].startswith('local/')), ''))"
+    ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE python_dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+if(NOT python_dir)
+  set(python_dir lib/python3/dist-packages)
+endif()
+set(DLOCK_PYTHON_INSTALL_DIR ${python_dir} CACHE STRING "Where the package for Python goes")
+install(DIRECTORY bindings/python/dlock DESTINATION ${DLOCK_PYTHON_INSTALL_DIR} FILES_MATCHING PATTERN "*.py")
 
 set(DLOCK_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/dlock)
 install(EXPORT dlock-targets NAMESPACE dlock:: DESTINATION ${DLOCK_CMAKE_DIR})

@@ -48,12 +48,19 @@ bench_has_no_rivals() {
 }
 check "dlock-bench runs where it was put, with the programs that it measures" bench_finds_its_programs
 check "it says where the programs of other libraries are" bench_has_no_rivals
+python_dir=$(sed -n 's/^DLOCK_PYTHON_INSTALL_DIR:.*=//p' "$build_dir/CMakeCache.txt")
+python_looks_there() {
+    local wanted
+    wanted=$(sed -n 's/^CMAKE_INSTALL_PREFIX:.*=//p' "$build_dir/CMakeCache.txt")/$python_dir
+    /usr/bin/python3 -c 'import site, sys; sys.exit(sys.argv[1] not in site.getsitepackages())' "$wanted"
+}
 python_finds_the_library_beside_it() {
-    PYTHONPATH=$prefix/lib/python3/dist-packages /usr/bin/python3 -B -c 'import dlock, sys
+    PYTHONPATH=$prefix/$python_dir /usr/bin/python3 -B -c 'import dlock, sys
 with dlock.Lock("x", uri="memory://install") as lock: print(lock.fence, dlock._library.library._name)' |
         grep "^[1-9][0-9]* $lib/libdlock.so.0$"
 }
 check "the package of Python runs where it was put" python_finds_the_library_beside_it
+check "the system's Python looks where it is put without --prefix" python_looks_there
 check "the kit for authors is built and installed without the tests" recipe_has_the_kit
 export LD_LIBRARY_PATH=$lib # what others build, they link as they like
 
