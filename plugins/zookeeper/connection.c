@@ -117,8 +117,10 @@ static void settle(struct zk_link *link)
     const int state = zoo_state(link->handle);
     bool is_connected = false;
 
-    if (state == ZOO_AUTH_FAILED_STATE)
+    if (state == ZOO_AUTH_FAILED_STATE) {
         link->refused = true;
+        link->wants_login = false;
+    }
     if (state == ZOO_AUTH_FAILED_STATE || state == ZOO_EXPIRED_SESSION_STATE)
         link->ending = true;
     is_connected = state == ZOO_CONNECTED_STATE && !link->ending;
@@ -314,6 +316,25 @@ void zk_connection_hang_up(const struct zk_link *link)
         (void)shutdown(link->fd, SHUT_RDWR);
 }
 
+/* settle ends the session when the library returns. */
+void zk_connection_refuse(struct zk_link *link)
+{
+    link->refused = link->wants_login = link->ending = true;
+}
+
+enum dlock_status zk_connection_judge(const struct zk_link *link, struct dlock_error *err)
+{
+    const char *what = "the server refused user and password";
+
+    if (!link->refused)
+        return DLOCK_OK;
+    if (link->wants_login && link->config->user == NULL)
+        what = "the servers want a login (enforce.auth.enabled): zk://user@host with pass_file=";
+    else if (link->wants_login)
+        what = "the servers want a login of another kind (enforce.auth.schemes)";
+    return dlock_fail(err, ZK_ORIGIN, DLOCK_AUTH, 0, "%s: %s", link->greeting->endpoint, what);
+}
+
 enum dlock_status zk_connection_await(struct zk_link *link, int64_t session_id, int64_t deadline_ns,
                                       struct dlock_error *err)
 {
@@ -331,8 +352,7 @@ enum dlock_status zk_connection_await(struct zk_link *link, int64_t session_id, 
         if (link->connected)
             return DLOCK_OK;
         if (link->refused)
-            return dlock_fail(err, ZK_ORIGIN, DLOCK_AUTH, 0,
-                              "%s: the server refused user and password", endpoint);
+            return zk_connection_judge(link, err);
         if (left_ns <= 0)
             return dlock_fail(err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s: no connection: %s",
                               endpoint, link->why[0] != '\0' ? link->why : "no answer");

@@ -55,8 +55,9 @@ struct zk_link {
 
     int64_t session_id; /* 0: there is none */
     bool connected;
-    bool refused; /* the servers did not take the credentials */
-    bool ending;  /* the thread is to end the session */
+    bool refused;     /* the servers did not take the credentials, */
+    bool wants_login; /* or want a login of another kind, or want one at all */
+    bool ending;      /* the thread is to end the session */
     int64_t timeout_ms;
     struct zk_heard heard;
     char server[64];       /* the present one; "": none */
@@ -109,6 +110,12 @@ void zk_connection_lead(struct zk_link *link, const pthread_cond_t *leader);
 
 /* The thread is to end the session: nobody uses it from now on. */
 void zk_connection_end(struct zk_link *link);
+
+/* The servers serve nobody who has not logged in as they want it. The caller is a callback of the
+ * library. */
+void zk_connection_refuse(struct zk_link *link);
+/* AUTH, if the servers refused the credentials; OK. */
+enum dlock_status zk_connection_judge(const struct zk_link *link, struct dlock_error *err);
 
 /* The connection is of no use any more: the library will find its end, and connect again. */
 void zk_connection_hang_up(const struct zk_link *link);

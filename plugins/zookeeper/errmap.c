@@ -37,6 +37,8 @@ static const char *hint_of(int rc)
     switch (rc) {
     case ZNOAUTH:
         return " (want zk://user@host with pass_file=, or other ACLs)";
+    case ZSESSIONCLOSEDREQUIRESASLAUTH:
+        return " (want a login: zk://user@host with pass_file=)";
     case ZINVALIDACL:
         return " (acl=creator wants a user)";
     case ZNOCHILDRENFOREPHEMERALS:

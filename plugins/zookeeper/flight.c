@@ -133,6 +133,8 @@ static void call_end(struct zk_call *call, int rc, bool taken)
     struct zk_flight *flight = call->flight;
     struct zk_link *link = flight->link;
 
+    if (rc == ZSESSIONCLOSEDREQUIRESASLAUTH)
+        zk_connection_refuse(link);
     if (zk_answer_judge(rc) == ZK_ANSWERED)
         zk_heard_answer(&link->heard, call->sent_ns, zk_connection_now(link),
                         zk_answer_of(call, rc));
@@ -410,6 +412,8 @@ enum dlock_status zk_flight_run(struct zk_flight *flight, int64_t *session_id, i
         zk_connection_cover(link);
         await(flight, deadline_ns);
         status = outcome(flight, 0, flight->count, err);
+        if (status == DLOCK_UNAVAILABLE && link->refused)
+            status = zk_connection_judge(link, err);
     }
     zk_connection_unlock(link);
     return status;

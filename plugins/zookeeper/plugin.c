@@ -6,6 +6,7 @@
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
 #include "break.h"
+#include "errmap.h"
 #include "inspect.h"
 #include "list.h"
 #include "list_waiters.h"
@@ -42,6 +43,24 @@ static int64_t tick_of(const struct zk_session *session)
     return half_ms > 0 ? half_ms : 1;
 }
 
+/* Servers that want a login close the session at the first request. */
+static enum dlock_status login_check(struct zk_session *session, int64_t deadline_ns,
+                                     struct dlock_error *err)
+{
+    struct zk_flight *flight = zk_flight_new(session->link, 1);
+    int64_t session_id = 0;
+    enum dlock_status status = DLOCK_NOMEM;
+
+    if (flight == NULL || zk_flight_add(flight, ZK_SYNC, "/") == NULL)
+        (void)dlock_fail(err, ZK_ORIGIN, status, 0, "no memory for a request");
+    else
+        status = zk_flight_run(flight, &session_id, deadline_ns, err);
+    if (status == DLOCK_OK && zk_flight_call(flight, 0)->rc != ZOK)
+        status = zk_errmap_fail(err, zk_flight_call(flight, 0)->rc, "sync", "/");
+    zk_flight_free(flight);
+    return status;
+}
+
 static enum dlock_status session_open(void *self, const struct dlock_host *host,
                                       const struct dlock_target *target, int64_t deadline_ns,
                                       struct dlock_session_info *info, struct dlock_error *err)
@@ -57,6 +76,8 @@ static enum dlock_status session_open(void *self, const struct dlock_host *host,
     session->tick_ms = tick_of(session);
     status = zk_link_open(&session->link, &session->config, &session->greeting, session->tick_ms,
                           host, deadline_ns, err);
+    if (status == DLOCK_OK)
+        status = login_check(session, deadline_ns, err);
     if (status != DLOCK_OK)
         return status;
     zk_leftover_init(&session->leftovers, session->link);

@@ -360,6 +360,30 @@ Test(admin, acl_open_lets_everybody_in)
     cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK, "%s", t.err.message);
 }
 
+/* enforce.auth.enabled: the session is closed at its first request. */
+Test(admin, AUTH_servers_that_want_a_login)
+{
+    static const char *const lines[] = {"-Dzookeeper.enforce.auth.enabled=true",
+                                        "-Dzookeeper.enforce.auth.schemes=digest", NULL};
+
+    (void)snprintf(base, sizeof base, "/enforced");
+    cr_assert(dlt_zk_start(&server, lines), "%s", server.why);
+    session_init(&s);
+    session_init(&t);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(dlt_session_open(&t), DLOCK_AUTH, "%s", t.err.message);
+        cr_assert(strstr(t.err.message, "pass_file=") != NULL, "%s", t.err.message);
+        dlt_session_close(&t);
+        session_init(&t);
+    }
+    user(&s, "u");
+    open_one(&s);
+    dlt_request(&s, &a, "job", 'a', DLT_ZK_TTL_MS);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    base[0] = '\0'; /* nothing to delete: who asks has not logged in */
+}
+
 /* ---- while nobody answers ---- */
 
 Test(admin, UNAVAILABLE_at_servers_that_stand_still)
