@@ -36,9 +36,11 @@ all_are_there() {
     same "dlock dlock-testing libdlock-dev libdlock-etcd libdlock-mysql libdlock-postgresql libdlock-redis libdlock-zookeeper libdlock0 python3-dlock" \
         "$(cd "$debs" && printf '%s\n' *.deb | grep -v dbgsym | sed 's/_.*//' | LC_ALL=C sort | xargs)"
 }
+copy_is_named() { dpkg-deb -f "$debs"/libdlock-zookeeper_*.deb Static-Built-Using | grep '^zookeeper (= '; }
 mapfile -t files < <(find "$debs" -maxdepth 1 -name '*.deb' ! -name '*dbgsym*')
 check "their version is that of version.h" versions_agree
 check "the ten packages are built" all_are_there
+check "the copy of libzookeeper_st in a plugin is named" copy_is_named
 check "lintian finds no error" lintian --allow-root --fail-on error "${files[@]}"
 
 changed=$tap_tmp/changes/upper
