@@ -231,9 +231,11 @@ static bool all_answered(const struct redlock_session *session, bool ready)
 
 static void nodes_end(struct redlock_session *session)
 {
+    struct redlock_node *nodes = session->nodes;
+
     nodes_close(session);
-    free(session->nodes);
-    nodes_use(session, NULL);
+    nodes_use(session, NULL); /* first: a child that is forked meanwhile must not read them */
+    free(nodes);
 }
 
 void redlock_session_lend(struct redlock_session *session)

@@ -9,7 +9,7 @@ from ctypes import byref
 from . import _library as c
 from ._errors import check
 
-_MORE = 1, 6, 7, 8  # of one try: BUSY, UNKNOWN, UNAVAILABLE, NO_QUORUM
+_MORE = 1, 2, 6, 7, 8  # of one try: BUSY, TIMEOUT, UNKNOWN, UNAVAILABLE, NO_QUORUM
 
 
 class Attempt:

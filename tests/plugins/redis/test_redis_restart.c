@@ -106,8 +106,7 @@ static void a_longer_ttl_wants_a_longer_guard(void)
         abort();
     (void)dlt_ok(user_open(&user, "?ttl=60s") == DLOCK_CONFIG,
                  "C16 also where the server forgets nothing now: %s", err.message);
-    (void)dlt_ok(user_open(&user, "") == DLOCK_OK &&
-                     dlock_trylock(user.lock, &err) == DLOCK_BUSY,
+    (void)dlt_ok(user_open(&user, "") == DLOCK_OK && dlock_trylock(user.lock, &err) == DLOCK_BUSY,
                  "C1 a server that is durable since this restart has forgotten: %s", err.message);
     user_close(&user);
 }
