@@ -5,6 +5,7 @@
 #include "checks.h"
 #include "client.h"
 #include "clock_steps.h"
+#include "descendants.h"
 #include "exitcode.h"
 #include "info.h"
 #include "keep.h"
@@ -56,6 +57,7 @@ static void *listener_main(void *arg)
 
         (void)poll(fds, 2, -1);
         while ((n = signals_next(&watch->signals)) != 0) {
+            descendants_reap(0);
             if (n == SIGCHLD)
                 continue;
             (void)eventfd_write(watch->stopped, 1);

@@ -131,16 +131,22 @@ orphans_are_reaped() {
 
 # It has the children of the shell that became dlock.
 first_process_reaps() {
-    local first
+    local first command
     "$dlock" run a -- sleep 60 &
     pid=$!
     within 20 held a
-    unshare --pid --fork --mount-proc bash -c 'for i in {1..10}; do (while [ ! -e go ]; do sleep 0.05; done & exec true) & done
-        exec "$0" run --wait 30s a -- true' "$dlock" 2>err &
-    first=$(child_named dlock "$!")
-    within 20 has_children "$first" 10
-    touch go
-    within 20 has_children "$first" 0
+    for command in 'run --wait 30s a -- true' 'hold --until signal b' 'doctor --watch 1s'; do
+        rm -f go
+        # shellcheck disable=SC2086 # words
+        unshare --pid --fork --mount-proc bash -c 'for i in {1..10}; do (while [ ! -e go ]; do sleep 0.05; done & exec true) & done
+            exec "$0" "$@"' "$dlock" $command >/dev/null 2>err &
+        first=$(child_named dlock "$!")
+        within 20 has_children "$first" 10
+        touch go
+        within 20 has_children "$first" 0
+        kill -KILL "$first"
+        wait "$!" || true
+    done
     kill -TERM "$pid"
     exit_of "$pid"
 }
@@ -202,6 +208,6 @@ shows "a stopped process of the command is woken to clean up" stopped_step_clean
 shows "a daemon outlives the command that exits by itself, with any code" daemon_stays
 shows "processes that were there before the command are left alone" elders_stay
 shows "orphans of the command are reaped while it runs" orphans_are_reaped
-shows "the first process of a container reaps orphans while it waits" first_process_reaps
+shows "the first process of a container reaps orphans: run while it waits, hold, doctor" first_process_reaps
 shows "a process of another user: the lock is kept until it ends; after a loss a line names it" of_another_user
 tap_end
