@@ -42,44 +42,43 @@ void my_execute_input(struct my_connection *conn, const struct dlock_request *re
     input->ttl_us = req->ttl_ms * MY_US_PER_MS;
 }
 
-/* The mark where dialects or tables differ, or the end. A text has one at most. */
-static const char *find_mark(const char *text)
-{
-    static const char *const marks[] = {"@s", "@w", "@q", "@j"};
-    const char *mark = NULL;
-
-    for (size_t i = 0; mark == NULL && i < sizeof marks / sizeof marks[0]; i++)
-        mark = strstr(text, marks[i]);
-    return mark != NULL ? mark : text + strlen(text);
-}
-
-/* What stands for the mark. */
+/* What stands for a mark, where dialects or tables differ; NULL: it is none. */
 static const char *mark_text(const struct my_connection *conn, const char *mark)
 {
-    switch (mark[0] != '\0' ? mark[1] : '\0') {
+    switch (mark[0] == '@' ? mark[1] : '\0') {
     case 's':
         return conn->dialect->share;
     case 'w':
         return conn->dialect->at_once;
     case 'q':
         return conn->dialect->in_line;
+    case 'p':
+        return conn->dialect->processlist;
     case 'j':
         return conn->with_data ? MY_DATA_OF_HOLDER : "''";
     default:
-        return "";
+        return NULL;
     }
 }
 
 /* A statement for this dialect and this prefix, with its inputs @x. false: no room. */
 static bool template_make(const struct my_connection *conn, const char *template, char *text)
 {
-    const char *mark = find_mark(template);
     char dialect[TEXT_MAX];
-    int len = snprintf(dialect, sizeof dialect, "%.*s%s%s", (int)(mark - template), template,
-                       mark_text(conn, mark), *mark != '\0' ? mark + 2 : "");
+    size_t len = 0;
 
-    if (len < 0 || len >= TEXT_MAX)
+    while (*template != '\0' && len < sizeof dialect) {
+        const char *mark = mark_text(conn, template);
+
+        if (mark != NULL)
+            len += (size_t)snprintf(dialect + len, sizeof dialect - len, "%s", mark);
+        else
+            dialect[len++] = *template;
+        template += mark != NULL ? 2 : 1;
+    }
+    if (len >= sizeof dialect)
         return false;
+    dialect[len] = '\0';
     return my_statements_expand(dialect, conn->config->prefix, text, TEXT_MAX);
 }
 

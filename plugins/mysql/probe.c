@@ -64,11 +64,6 @@ static const struct variable variables[] = {
      NULL, 0, false},
     {"clock", "SELECT UTC_TIMESTAMP(3)", NULL, NULL, 0, false},
     {"max_connections", "SELECT @@GLOBAL.max_connections", NULL, NULL, 0, false},
-    {"connections",
-     "SELECT COUNT(*) FROM information_schema.processlist WHERE user = SUBSTRING_INDEX(USER(), "
-     "'@', "
-     "1)",
-     NULL, NULL, 0, false},
 };
 
 /* Advice on innodb_flush_log_at_trx_commit. */
@@ -129,6 +124,22 @@ static enum dlock_status report_flush(struct my_connection *conn, dlock_check_fn
     return DLOCK_OK;
 }
 
+static enum dlock_status report_connections(struct my_connection *conn, dlock_check_fn *fn,
+                                            void *arg, struct dlock_error *err)
+{
+    static const struct variable connections = {.name = "connections"};
+    char text[128], found[32];
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    (void)snprintf(text, sizeof text,
+                   "SELECT COUNT(*) FROM %s WHERE user = SUBSTRING_INDEX(USER(), '@', 1)",
+                   conn->dialect->processlist);
+    status = read_variable(conn, text, found, sizeof found, err);
+    if (status == DLOCK_OK)
+        report(fn, arg, &connections, found);
+    return status;
+}
+
 /* The tables may have been changed since the last check. */
 static enum dlock_status report_tables(struct my_connection *conn, dlock_check_fn *fn, void *arg,
                                        struct dlock_error *err)
@@ -163,6 +174,8 @@ enum dlock_status my_probe(struct my_connection *conn, dlock_check_fn *fn, void 
         if (status == DLOCK_OK)
             report(fn, arg, variable, found);
     }
+    if (status == DLOCK_OK)
+        status = report_connections(conn, fn, arg, err);
     my_transaction_end_read(conn);
     return status;
 }

@@ -16,8 +16,8 @@
 
 #define OF_MARIADB                                                                               \
     .name = "MariaDB", .statement_time = "max_statement_time", .statement_time_off = "0.000000", \
-    .idle_transaction = true, .mariadb = true, .share = "LOCK IN SHARE MODE",                    \
-    .at_once = "SET STATEMENT innodb_lock_wait_timeout=0 FOR ",                                  \
+    .idle_transaction = true, .mariadb = true, .processlist = "information_schema.processlist",  \
+    .share = "LOCK IN SHARE MODE", .at_once = "SET STATEMENT innodb_lock_wait_timeout=0 FOR ",   \
     .in_line = "SET STATEMENT max_statement_time=@i*0.00000075 FOR "
 
 static const struct my_dialect mariadb10 = {OF_MARIADB, .isolation = "tx_isolation",
@@ -27,13 +27,16 @@ static const struct my_dialect mariadb10 = {OF_MARIADB, .isolation = "tx_isolati
 static const struct my_dialect mariadb11 = {OF_MARIADB, .isolation = "transaction_isolation",
                                             .read_only = "transaction_read_only"};
 
-/* From the manual of MySQL 8.0; never run. */
+/* Its information_schema.processlist fails while any statement with bytes in it runs, those of
+ * other programs, too: it converts all texts. performance_schema has had the same table
+ * since 8.0.22. */
 static const struct my_dialect mysql8 = {
     .name = "MySQL",
     .isolation = "transaction_isolation",
     .read_only = "transaction_read_only",
     .statement_time = "max_execution_time",
     .statement_time_off = "0",
+    .processlist = "performance_schema.processlist",
     .share = "FOR SHARE",
     .at_once = "",
 };
@@ -295,10 +298,11 @@ static enum dlock_status dialect_find(struct my_connection *conn, struct dlock_e
         conn->dialect = number < 110100 ? &mariadb10 : &mariadb11;
     (void)snprintf(conn->server, sizeof conn->server, "%s %.*s", conn->dialect->name,
                    (int)strcspn(version, "-"), version);
-    if (number >= (conn->dialect->mariadb ? 100600 : 80001))
+    if (number >= (conn->dialect->mariadb ? 100600 : 80022))
         return DLOCK_OK;
-    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0, "%s: want MariaDB 10.6 or MySQL 8.0, not %s",
-                      conn->config->endpoint, conn->server);
+    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
+                      "%s: want MariaDB 10.6 or MySQL 8.0.22, not %s", conn->config->endpoint,
+                      conn->server);
 }
 
 enum dlock_status my_setup(struct my_connection *conn, struct dlock_error *err)

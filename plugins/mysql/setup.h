@@ -14,10 +14,11 @@ struct my_dialect {
     const char *isolation, *read_only, *statement_time, *statement_time_off;
     bool idle_transaction; /* has idle_transaction_timeout */
     bool mariadb;
-    const char *share;   /* ends a locking read in shared mode */
-    const char *at_once; /* begins a statement that fails if the row is locked */
-    const char *in_line; /* one that waits for the row for three quarters of @i
-                            microseconds; NULL: all wait */
+    const char *processlist; /* the table of the connections */
+    const char *share;       /* ends a locking read in shared mode */
+    const char *at_once;     /* begins a statement that fails if the row is locked */
+    const char *in_line;     /* one that waits for the row for three quarters of @i
+                                microseconds; NULL: all wait */
 };
 
 /* CONFIG: a setting that did not take, a server or tables that cannot keep locks. */

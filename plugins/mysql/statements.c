@@ -166,9 +166,9 @@ _Static_assert(MY_PERMIT_SCALE == 4096, "MY_PERMIT_ADD spells it out");
 
 /* Waiters sleep in GET_LOCK, but the head, which polls, and has the name reserved meanwhile. The
  * server shows the connections of the same user. */
-#define WAITERS(reservations)                                                             \
-    "SELECT COUNT(*) + COALESCE((SELECT " RESERVED " FROM " reservations                  \
-    " WHERE name = @n), 0) FROM information_schema.processlist WHERE state = 'User lock'" \
+#define WAITERS(reservations)                                            \
+    "SELECT COUNT(*) + COALESCE((SELECT " RESERVED " FROM " reservations \
+    " WHERE name = @n), 0) FROM @p WHERE state = 'User lock'"            \
     " AND db = DATABASE() AND info = x'@b'"
 
 #define ROW_HOLDERS HOLDERS("n.fence", "{names} n", "")
@@ -187,12 +187,12 @@ _Static_assert(MY_PERMIT_SCALE == 4096, "MY_PERMIT_ADD spells it out");
  * last exclusive grant ended all before it, and a shared one after it ended the exclusive one. */
 #define SESSION_HOLDERS                                                        \
     "SELECT 0, n.fence, @i, " MY_NOW " - n.since_us, n.name, n.token, n.label" \
-    " FROM {fences} n JOIN information_schema.processlist p ON p.id = n.conn"  \
+    " FROM {fences} n JOIN @p p ON p.id = n.conn"                              \
     " WHERE NOT EXISTS (SELECT 1 FROM {readers} x"                             \
     " WHERE x.name = n.name AND x.since_us > n.since_us) AND n.name "
 #define SESSION_READERS                                                                     \
     "SELECT 1, COALESCE(f.fence, 0), @i, " MY_NOW " - r.since_us, r.name, r.token, r.label" \
-    " FROM {readers} r JOIN information_schema.processlist p ON p.id = r.conn"              \
+    " FROM {readers} r JOIN @p p ON p.id = r.conn"                                          \
     " LEFT JOIN {fences} f ON f.name = r.name"                                              \
     " WHERE r.since_us > COALESCE(f.since_us, 0) AND r.name "
 
@@ -373,7 +373,7 @@ static const struct my_sql session[MY_STATEMENTS] = {
     [MY_READER_REAP] = {"DELETE FROM {readers} WHERE name = @n AND (since_us <"
                         " (SELECT since_us FROM {fences} WHERE name = @n)"
                         " OR (since_us < " MY_NOW " - 86400000000 AND conn NOT IN"
-                        " (SELECT id FROM information_schema.processlist)))",
+                        " (SELECT id FROM @p)))",
                         ""},
     [MY_INSPECT] = {SESSION_HOLDERS ONE " UNION ALL " SESSION_READERS ONE, "iiiibbb"},
     [MY_LIST] = {SESSION_HOLDERS ALL("n") " UNION ALL " SESSION_READERS ALL("r") " ORDER BY 5",

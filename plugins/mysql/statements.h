@@ -81,9 +81,9 @@ enum my_statement {
 };
 
 /* One statement of one strategy. In `text` {x} is table x with the prefix, and @x an input: @n
- * name, @t token, @l label, @v data, @d ttl in microseconds, @i the number, @b leases or names; @s
- * and @w are the dialect's share and at_once, @j the data of the holder h. `out` has a letter a
- * column: i number, b bytes. NULL text: the strategy has no such statement. */
+ * name, @t token, @l label, @v data, @d ttl in microseconds, @i the number, @b leases or names; @s,
+ * @w and @p are the dialect's share, at_once and processlist, @j the data of the holder h. `out`
+ * has a letter a column: i number, b bytes. NULL text: the strategy has no such statement. */
 struct my_sql {
     const char *text, *out;
 };
