@@ -30,7 +30,7 @@ if(NOT python_dir)
   set(python_dir lib/python3/dist-packages)
 endif()
 set(DLOCK_PYTHON_INSTALL_DIR ${python_dir} CACHE STRING "Where the package for Python goes")
-install(DIRECTORY bindings/python/dlock DESTINATION ${DLOCK_PYTHON_INSTALL_DIR} FILES_MATCHING PATTERN "*.py")
+install(DIRECTORY bindings/python/dlock DESTINATION ${DLOCK_PYTHON_INSTALL_DIR} FILES_MATCHING PATTERN "*.py" PATTERN "py.typed")
 
 set(DLOCK_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/dlock)
 install(EXPORT dlock-targets NAMESPACE dlock:: DESTINATION ${DLOCK_CMAKE_DIR})

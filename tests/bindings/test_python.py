@@ -8,11 +8,13 @@ import _thread
 import copy
 import ctypes
 import gc
+import inspect
 import math
 import multiprocessing
 import os
 import pickle
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +23,7 @@ import tempfile
 import threading
 import time
 import types
+import typing
 import unittest
 
 import dlock
@@ -456,6 +459,32 @@ class Layout(unittest.TestCase):
         said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
                               check=True).stdout
         self.assertEqual(re.findall("page .", said), ["page 1", "page 2", "page 3"])
+
+    def test_types(self):
+        """what the package has in public is annotated, as py.typed says"""
+        self.assertTrue(os.path.exists(os.path.join(os.path.dirname(dlock.__file__), "py.typed")))
+        for kind in (dlock.Lock, dlock.Client):
+            for name, member in vars(kind).items():
+                function = member.fget if isinstance(member, property) else member
+                if isinstance(function, types.FunctionType) and not name.startswith("_"):
+                    hints = typing.get_type_hints(function)
+                    self.assertIn("return", hints, f"{kind.__name__}.{name}")
+                    wanted = set(inspect.signature(function).parameters) - {"self"}
+                    self.assertLessEqual(wanted, set(hints), f"{kind.__name__}.{name}")
+
+    def test_pip(self):
+        """pip installs the package from its folder, with the version of the library"""
+        folder = f"{FOLDER.name}/pip"
+        shutil.copytree(f"{SOURCE}/bindings/python", f"{folder}/source")
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
+                        "--no-build-isolation", "--target", f"{folder}/target",
+                        f"{folder}/source"], check=True, stdout=subprocess.DEVNULL)
+        said = subprocess.run([sys.executable, "-c", "import dlock, importlib.metadata as m\n"
+                               "print(dlock.__file__, m.version('dlock'), dlock.__version__)"],
+                              env=dict(os.environ, PYTHONPATH=f"{folder}/target"), text=True,
+                              stdout=subprocess.PIPE, check=True).stdout.split()
+        self.assertTrue(said[0].startswith(f"{folder}/target/"), said)
+        self.assertEqual(said[1], said[2])
 
     def test_constants(self):
         """states and statuses are those of the C headers"""

@@ -1,21 +1,34 @@
 # SPDX-License-Identifier: MIT
 """Clients: a store in use. A client belongs to the process that opened it."""
 
+from __future__ import annotations
+
 import atexit
-import collections
 import ctypes
 import os
 import threading
+import typing
 
 from . import _library as c
 from ._errors import check, error_of
 from ._notices import Notices
 
-Holder = collections.namedtuple(
-    "Holder", "owner label shared fence remaining held waiters data")
-Holder.__doc__ = """A holder of a name. remaining and held are seconds; None: not known.
 
-data: the bytes that the holder publishes."""
+class Holder(typing.NamedTuple):
+    """A holder of a name. remaining and held are seconds; None: not known.
+
+    data: the bytes that the holder publishes.
+    """
+
+    owner: str
+    label: str
+    shared: bool
+    fence: int
+    remaining: float | None
+    held: float | None
+    waiters: int | None
+    data: bytes
+
 
 _REASONS = "expired", "taken", "max_hold", "session"  # enum dlock_reason, from 1 on
 
@@ -26,7 +39,7 @@ class Client:
     defaults: options as in a URI's query, "ttl=30s&wait=10s".
     """
 
-    def __init__(self, uri=None, defaults=None):
+    def __init__(self, uri: str | None = None, defaults: str | None = None) -> None:
         options = c.sized(c.ClientOptions)
         options.defaults = None if defaults is None else defaults.encode()
         pointer = ctypes.c_void_p()
@@ -37,7 +50,7 @@ class Client:
         self._pointer = pointer.value
         self.notices = Notices(self._pointer)
 
-    def pointer(self):
+    def pointer(self) -> int:
         """The struct dlock_client *. Raises Forked in a forked child."""
         if self._pid != os.getpid():
             raise error_of(18, "the client was opened before fork")
@@ -46,10 +59,10 @@ class Client:
         return self._pointer
 
     @property
-    def uri(self):
+    def uri(self) -> str:
         return c.library.dlock_client_uri(self.pointer()).decode()
 
-    def inspect(self, name):
+    def inspect(self, name: str | bytes) -> list[Holder]:
         """The live holders of a name, as a list. A free name has none."""
         found, key = [], name_bytes(name)
 
@@ -61,7 +74,7 @@ class Client:
         check(c.call("dlock_client_inspect", self.pointer(), key, len(key), function, None))
         return found
 
-    def stats(self):
+    def stats(self) -> dict:
         """What the client has counted, as a dict. Outcomes are by name: "OK", "TIMEOUT" ...; losses
         by reason: "expired", "taken", "max_hold", "session"; waits and holds are a number, and
         the seconds of all together."""
@@ -80,7 +93,7 @@ class Client:
             found[name] = (histogram.count, histogram.sum_us / 1e6)
         return found
 
-    def metrics(self, **labels):
+    def metrics(self, **labels: str) -> str:
         """The same for each class of names, as OpenMetrics text. labels: of all series."""
         pairs = [text.encode() for pair in labels.items() for text in pair]
         lines = []
@@ -94,23 +107,23 @@ class Client:
                      (ctypes.c_char_p * (len(pairs) + 1))(*pairs, None), function, None))
         return b"".join(lines).decode()
 
-    def break_lock(self, name, owner=None):
+    def break_lock(self, name: str | bytes, owner: str | None = None) -> None:
         """Takes the name away from its holder. owner: only from the holder with this token."""
         key = name_bytes(name)
         check(c.call("dlock_client_break", self.pointer(), key, len(key),
                      None if owner is None else owner.encode()))
 
-    def close(self):
+    def close(self) -> None:
         """Unlocks what is held, and disconnects. In a forked child: nothing."""
         pointer, self._pointer = self._pointer, None
         if pointer is not None and self._pid == os.getpid():
             self.notices.close()
             c.library.dlock_client_close(pointer)
 
-    def __enter__(self):
+    def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __reduce__(self):

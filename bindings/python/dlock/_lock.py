@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Locks."""
 
+from __future__ import annotations
+
 import asyncio
 import ctypes
 import math
@@ -9,7 +11,7 @@ import threading
 
 from . import _library as c
 from ._attempt import Attempt
-from ._client import name_bytes, shared_client, shared_is_open
+from ._client import Client, name_bytes, shared_client, shared_is_open
 from ._errors import Busy, Lost, NotHeld, Timeout, check, error_of
 from ._notices import LOCK, RDLOCK, RENEW, UNLOCK, ended
 
@@ -55,8 +57,10 @@ class Lock:
     pickled. A copy is an owner of its own, which holds nothing.
     """
 
-    def __init__(self, name, *, timeout=None, ttl=None, max_hold=None, shared=False, label=None,
-                 uri=None, client=None, data=None):
+    def __init__(self, name: str | bytes, *, timeout: float | None = None,
+                 ttl: float | None = None, max_hold: float | None = None, shared: bool = False,
+                 label: str | None = None, uri: str | None = None, client: Client | None = None,
+                 data: str | bytes | None = None) -> None:
         name_bytes(name)
         _timeout_ms(timeout)
         self.name = name
@@ -79,7 +83,7 @@ class Lock:
         self._options.data = data
         self._options.data_len = len(data)
 
-    def acquire(self, timeout=...):
+    def acquire(self, timeout: float | None = ...) -> Lock:
         """Acquires the lock. Returns self; raises Busy, Timeout, Unknown or another Error."""
         timeout_ms = _timeout_ms(self.timeout if timeout is ... else timeout)
         attempt = Attempt(self, self._own_handle(), self._mode)
@@ -99,7 +103,7 @@ class Lock:
         attempt.kept = self._acquired = True
         return self
 
-    async def acquire_async(self, timeout=...):
+    async def acquire_async(self, timeout: float | None = ...) -> Lock:
         """acquire for asyncio: waits without a thread. A task that is cancelled has not the lock."""
         handle = await self._own_handle_async()
         operation = LOCK if self._mode == c.EXCLUSIVE else RDLOCK
@@ -108,7 +112,7 @@ class Lock:
         self._acquired = True
         return self
 
-    def try_acquire(self):
+    def try_acquire(self) -> bool:
         """One attempt. Returns True, or False if another owner holds the lock."""
         try:
             self.acquire(0)
@@ -116,7 +120,7 @@ class Lock:
             return False
         return True
 
-    def release(self):
+    def release(self) -> None:
         """Unlocks. Raises Lost if the lock was lost before, NotHeld if it was not held."""
         if self._pid != os.getpid() and self._acquired:
             raise error_of(18, "the lock was acquired before fork")
@@ -125,18 +129,18 @@ class Lock:
         self._acquired = False
         check(c.call("dlock_unlock", self._pointer))
 
-    async def release_async(self):
+    async def release_async(self) -> None:
         """release for asyncio."""
         if self._pid != os.getpid() or self._pointer is None:
             return self.release()
         self._acquired = False
         return await self._operate(UNLOCK)
 
-    async def renew_async(self):
+    async def renew_async(self) -> None:
         """renew for asyncio, with the ttl of the lock."""
         return await self._operate(RENEW)
 
-    def check(self):
+    def check(self) -> None:
         """Raises Lost if the lock is lost, NotHeld if it is not held. Sends nothing."""
         state = self.state
         if state == LOST:
@@ -144,39 +148,39 @@ class Lock:
         if state == FREE:
             raise error_of(NotHeld.status)
 
-    def renew(self, ttl=None):
+    def renew(self, ttl: float | None = None) -> None:
         """Extends the lease to ttl seconds from now. dlock renews by itself, too."""
         check(c.call("dlock_renew", self._held_pointer(), 0 if ttl is None else _ms(ttl, "ttl")))
 
-    def downgrade(self):
+    def downgrade(self) -> None:
         """Turns an exclusive lock into a shared one without a gap."""
         check(c.call("dlock_downgrade", self._held_pointer()))
 
     @property
-    def state(self):
+    def state(self) -> str:
         """FREE, HELD, DOUBTFUL (held, but the last renewal failed) or LOST. FREE in a fork."""
         if self._pointer is None or self._pid != os.getpid():
             return FREE
         return _STATES[c.library.dlock_state(self._pointer)]
 
     @property
-    def held(self):
+    def held(self) -> bool:
         return self.state in (HELD, DOUBTFUL)
 
     @property
-    def fence(self):
+    def fence(self) -> int:
         """The fencing token: greater for each later exclusive acquisition of the name. 0: none."""
         if self._pointer is None or self._pid != os.getpid():
             return 0
         return c.library.dlock_fence(self._pointer)
 
     @property
-    def remaining(self):
+    def remaining(self) -> float:
         """Seconds for which the lease is valid; 0 unless held."""
         return c.library.dlock_remaining_ms(self._pointer) / 1000 if self.held else 0.0
 
     @property
-    def token(self):
+    def token(self) -> str | None:
         """The owner token, as `dlock inspect` shows it; None unless held."""
         text = ctypes.create_string_buffer(c.TOKEN_CHARS)
         if not self.held or not c.library.dlock_token(self._pointer, text, len(text)):
@@ -188,7 +192,7 @@ class Lock:
     def __reduce__(self):
         return _made_again, (type(self), self.name, self.timeout, self._made_of)
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: object, *_: object) -> bool:
         """Unlocks. A failure to unlock is raised unless the block raised something."""
         try:
             self.release()
@@ -197,10 +201,10 @@ class Lock:
                 raise
         return False
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Lock:
         return await self.acquire_async()
 
-    async def __aexit__(self, kind, *_):
+    async def __aexit__(self, kind: object, *_: object) -> bool:
         """Unlocks. A failure to unlock is raised unless the block raised something."""
         try:
             if kind is GeneratorExit and not _in_loop():  # the task is collected after its loop
