@@ -10,6 +10,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+/* For some 70 ms a user of the store waits for a process that has made the file, and gives it the
+ * rights then. */
+#define ROUNDS_OF_A_MAKER 20
+
 #define FLAGS (O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
 /* The store, or what it will be. */
@@ -80,6 +84,12 @@ static int lock_try(const struct sqlite_config *config, const char *path)
     return -1;
 }
 
+static bool may_be_tried_again(const struct sqlite_config *config, int rc, int round)
+{
+    return rc == EAGAIN || rc == EINTR || rc == EEXIST ||
+           (rc == EACCES && round < ROUNDS_OF_A_MAKER && sqlite_config_may(config, W_OK));
+}
+
 int sqlite_lock_file_take(const struct sqlite_config *config, int64_t until_ns)
 {
     char *path = sqlite_config_sibling(config, SQ_LOCK_SUFFIX);
@@ -88,7 +98,7 @@ int sqlite_lock_file_take(const struct sqlite_config *config, int64_t until_ns)
     for (int round = 0; path != NULL; round++) {
         fd = lock_try(config, path);
         rc = fd < 0 ? errno : 0;
-        if (rc != EAGAIN && rc != EINTR && rc != EEXIST)
+        if (!may_be_tried_again(config, rc, round))
             break;
         if (!sqlite_clock_nap(round, until_ns)) {
             rc = EBUSY;

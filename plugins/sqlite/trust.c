@@ -153,15 +153,18 @@ bool sqlite_trust_chown_drop(const struct sqlite_config *config)
            chown_set(false);
 }
 
+/* Another thread may have changed the user of the process meanwhile. */
 void sqlite_trust_chown_restore(void)
 {
-    (void)chown_set(true);
+    if (geteuid() == 0)
+        (void)chown_set(true);
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static sqlite3_vfs *unix_vfs, vfs;
 static bool is_registered;
 
+/* Also if it has just gone: SQLite opens what is there next. */
 static bool journal_is_foreign(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -173,8 +176,8 @@ static bool journal_is_foreign(const char *path)
         return false;
     (void)snprintf(file_path, sizeof file_path, "%.*s", (int)(length - tail), path);
     (void)snprintf(directory, sizeof directory, "%.*s", (int)(slash - path) + 1, path);
-    return lstat(path, &journal) == 0 &&
-           (stat(file_path, &file) != 0 || sqlite_trust_is_foreign(&journal, &file, directory));
+    return lstat(path, &journal) != 0 || stat(file_path, &file) != 0 ||
+           sqlite_trust_is_foreign(&journal, &file, directory);
 }
 
 static int access_of(sqlite3_vfs *self, const char *path, int flags, int *out)

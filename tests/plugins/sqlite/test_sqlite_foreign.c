@@ -5,6 +5,7 @@
 #include "wake_map.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -339,18 +340,27 @@ Test(foreign, AUTH_a_log_that_appears_after_the_check)
     nothing_changed();
 }
 
-static bool swap_armed;
+static bool swap_armed, blinks;
 
 int __real_lstat(const char *file, struct stat *st);
 int __wrap_lstat(const char *file, struct stat *st);
 int __wrap_lstat(const char *file, struct stat *st)
 {
+    int rc = -1;
+
     if (swap_armed && opens <= 0 && strcmp(file, sibling("-wal")) == 0) {
         swap_armed = false;
         cr_assert_eq(seteuid(0), 0);
         cr_assert_eq(unlink(file), 0);
         plant("-wal", "", 0, OWNER);
         cr_assert_eq(seteuid(OWNER), 0);
+    }
+    if (blinks && strcmp(file, sibling("-journal")) == 0) { /* gone at the look, and back at once */
+        (void)unlink(file);
+        rc = __real_lstat(file, st);
+        plant_journal(STRANGER);
+        errno = ENOENT;
+        return rc;
     }
     return __real_lstat(file, st);
 }
@@ -401,6 +411,25 @@ Test(foreign, a_journal_that_appears_after_the_check_changes_nothing)
     (void)dlt_store_open(&s);
     dlt_store_close(&s);
     before_open = NULL;
+    (void)unlink(sibling("-journal"));
+    still_held();
+}
+
+static void plant_blinking_journal(void)
+{
+    plant_journal(STRANGER);
+    blinks = true;
+}
+
+/* SQLite asks whether it is there; then it is looked at; then SQLite opens it. */
+Test(foreign, a_journal_that_comes_and_goes_changes_nothing)
+{
+    dlt_store_close(&s);
+    before_open = plant_blinking_journal;
+    (void)dlt_store_open(&s);
+    dlt_store_close(&s);
+    before_open = NULL;
+    blinks = false;
     (void)unlink(sibling("-journal"));
     still_held();
 }

@@ -91,6 +91,50 @@ Test(setup, only_users_who_may_write_the_store_may_open_the_lock_file)
     lock_mode_is(0666, 0666);
 }
 
+#define OWNER 65502
+#define GROUP 65510
+
+static int naps_until_rights = -1;
+
+bool __real_sqlite_clock_nap(int round, int64_t until_ns);
+bool __wrap_sqlite_clock_nap(int round, int64_t until_ns);
+bool __wrap_sqlite_clock_nap(int round, int64_t until_ns)
+{
+    if (naps_until_rights >= 0 && naps_until_rights-- == 0) {
+        cr_assert_eq(seteuid(0), 0);
+        cr_assert_eq(chmod(lock_path, 0660), 0);
+        cr_assert_eq(seteuid(OWNER), 0);
+    }
+    return __real_sqlite_clock_nap(round, until_ns);
+}
+
+static void lock_file_of_root(void)
+{
+    cr_assert_geq(open(lock_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), 0);
+    cr_assert_eq(chown(lock_path, 0, GROUP), 0);
+    cr_assert_eq(chmod(lock_path, 0600), 0);
+}
+
+/* A process of another user of the group makes the file, and then lets the group in. */
+Test(setup, a_lock_file_that_gets_its_rights_is_waited_for)
+{
+    if (geteuid() != 0)
+        cr_skip("giving files away takes root");
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_store_close(&s);
+    cr_assert_eq(chown(directory, 0, GROUP), 0);
+    cr_assert_eq(chmod(directory, 02770), 0);
+    cr_assert_eq(chown(path, 0, GROUP), 0);
+    cr_assert_eq(chmod(path, 0660), 0);
+    lock_file_of_root();
+    cr_assert_eq(setegid(GROUP), 0);
+    cr_assert_eq(seteuid(OWNER), 0);
+    cr_assert_eq(dlt_store_open(&s), DLOCK_AUTH, "%s", s.err.message);
+    naps_until_rights = 3;
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(seteuid(0), 0);
+}
+
 Test(setup, AUTH_a_lock_file_of_another_user_in_a_directory_of_everybodys)
 {
     if (geteuid() != 0)
