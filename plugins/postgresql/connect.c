@@ -16,8 +16,8 @@
 
 #define SECRET_SIZE 1024
 
-/* A login that takes longer is begun anew. */
-#define LOGIN_NS (10 * DL_NS_PER_S)
+/* A login that takes longer is begun anew, or the end of an outage would be found late. */
+#define LOGIN_NS (2 * DL_NS_PER_S)
 
 /* With less time after a login that has gone on, the next call sets the session up. */
 #define SETUP_NS (20 * DL_NS_PER_MS)
@@ -274,9 +274,10 @@ static enum dlock_status log_in(struct pg_connection *conn, struct dlock_error *
 
     if (status == DLOCK_CANCELED)
         return dlock_fail(err, PG_ORIGIN, status, 0, "the wait was cancelled");
+    if (status == DLOCK_OK || PQstatus(conn->pq) == CONNECTION_STARTED)
+        conn->login_ns = 0; /* if nobody has answered yet, a new attempt may be faster */
     if (status != DLOCK_OK)
         return not_in_time(conn, err);
-    conn->login_ns = 0;
     if (PQstatus(conn->pq) != CONNECTION_OK)
         return failed(conn, err);
     (void)PQsetErrorVerbosity(conn->pq, PQERRORS_DEFAULT);
