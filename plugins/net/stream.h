@@ -4,8 +4,8 @@
  *
  * Deadlines are absolute, on the host's clock. The descriptor is non-blocking and close-on-exec. No
  * call raises SIGPIPE. After a call that did not return STREAM_OK, only stream_close is allowed;
- * only a stream_receive that timed out may be repeated. An open stream moves in
- * memory by stream_move only. One thread at a time uses it, except for the steps below.
+ * only a stream_receive or a stream_connect_tls that timed out may be repeated. An open stream
+ * moves in memory by stream_move only. One thread at a time uses it, except for the steps below.
  *
  * stream_connect.h opens a stream, tls.h has TLS. A plugin that shares a connection between threads
  * uses stream_try_send and stream_try_receive with its own poll.

@@ -142,7 +142,7 @@ enum stream_result stream_connect_step(struct stream *stream, short *events)
 enum stream_result stream_connect_tls(struct stream *stream, const struct tls *tls,
                                       const char *name, int64_t deadline_ns)
 {
-    enum stream_result result = tls_begin(stream, tls, name);
+    enum stream_result result = stream->ssl == NULL ? tls_begin(stream, tls, name) : STREAM_OK;
 
     while (result == STREAM_OK) {
         short events = 0;

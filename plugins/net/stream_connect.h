@@ -16,7 +16,7 @@ enum stream_result stream_connect_unix(struct stream *stream, const char *path,
                                        int64_t deadline_ns);
 
 /* Starts TLS on a connected stream. name: the certificate must be for this name, and the server is
- * told it (SNI). */
+ * told it (SNI). After STREAM_TIMEOUT another call goes on with the handshake. */
 enum stream_result stream_connect_tls(struct stream *stream, const struct tls *tls,
                                       const char *name, int64_t deadline_ns);
 

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "connection.h"
+#include "lib/time.h"
 #include "net/stream_connect.h"
 #include "resp/error.h"
 
+#include <string.h>
 #include <unistd.h>
 
-#define CHUNK 4096
+#define CHUNK             4096
+#define HANDSHAKE_SOON_NS DL_NS_PER_S /* a server with TLS has begun to answer by then */
+#define NOT_TLS                                                                                    \
+    "the server does not speak TLS: give its port with TLS, or the scheme with one s less, as in " \
+    "redis://, which encrypts nothing"
 
 void redis_connection_close(struct redis_connection *connection)
 {
@@ -21,6 +27,74 @@ void redis_connection_after_fork(struct redis_connection *connection)
 {
     if (connection->config != NULL && connection->stream.fd >= 0)
         (void)close(connection->stream.fd);
+}
+
+/* The first bytes of the answer to this, on a connection of its own. 0: there is none. */
+static size_t ask_aside(const struct redis_connection *connection, const void *question, size_t len,
+                        void *answer, size_t size, int64_t deadline_ns)
+{
+    const struct resp_config *config = connection->config;
+    struct stream stream;
+    size_t received = 0;
+    bool begun = false;
+
+    stream_init(&stream, connection->stream.host);
+    if (config->path != NULL ||
+        stream_connect(&stream, &config->address, deadline_ns) != STREAM_OK ||
+        stream_send(&stream, question, len, deadline_ns, &begun) != STREAM_OK ||
+        stream_receive(&stream, answer, size, deadline_ns, &received) != STREAM_OK)
+        received = 0;
+    stream_close(&stream);
+    return received;
+}
+
+/* Redis waits in silence for the end of a line that a TLS client never sends. No secret is sent. A
+ * server with TLS may answer in plain text, too, with an error of its own. */
+static bool is_plain(const struct redis_connection *connection, int64_t deadline_ns)
+{
+    static const char ping[] = "PING\r\n";
+    static const char *const answers[] = {
+        "+PONG",
+        "-NOAUTH ",
+        "-NOPERM ",
+        "-DENIED ",
+        "-LOADING ",
+        "-BUSY ",
+        "-MASTERDOWN ",
+        "-MISCONF ",
+        "-ERR unknown command",
+        "-ERR max number of clients",
+    };
+    char answer[32] = "";
+
+    (void)ask_aside(connection, ping, sizeof ping - 1, answer, sizeof answer - 1, deadline_ns);
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
+        if (strncmp(answer, answers[i], strlen(answers[i])) == 0)
+            return true;
+    return false;
+}
+
+/* After some silence the server is asked aside, while the handshake goes on. */
+static enum stream_result secure(struct redis_connection *connection, const struct tls *tls,
+                                 int64_t deadline_ns)
+{
+    const struct resp_config *config = connection->config;
+    const struct dlock_host *host = connection->stream.host;
+    const char *name = config->sni != NULL ? config->sni : config->address.host;
+    const int64_t now_ns = host->now_ns(host->ctx), half_ns = (deadline_ns - now_ns) / 2;
+    const int64_t patience_ns = half_ns < HANDSHAKE_SOON_NS ? half_ns : HANDSHAKE_SOON_NS;
+    enum stream_result result =
+        stream_connect_tls(&connection->stream, tls, name, now_ns + patience_ns);
+
+    if (result == STREAM_OK || result == STREAM_REFUSED)
+        return result;
+    if (result == STREAM_FOREIGN || is_plain(connection, deadline_ns - half_ns / 2)) {
+        (void)snprintf(connection->stream.why, sizeof connection->stream.why, NOT_TLS);
+        return STREAM_FOREIGN;
+    }
+    return result == STREAM_TIMEOUT
+               ? stream_connect_tls(&connection->stream, tls, name, deadline_ns)
+               : result;
 }
 
 enum dlock_status redis_connection_open(struct redis_connection *connection,
@@ -40,9 +114,7 @@ enum dlock_status redis_connection_open(struct redis_connection *connection,
     else
         result = stream_connect(&connection->stream, &config->address, deadline_ns);
     if (result == STREAM_OK && config->secure)
-        result = stream_connect_tls(&connection->stream, tls,
-                                    config->sni != NULL ? config->sni : config->address.host,
-                                    deadline_ns);
+        result = secure(connection, tls, deadline_ns);
     if (result == STREAM_OK)
         return DLOCK_OK;
     return resp_error_fail(config, err, resp_error_connect_status(result), "%s",
@@ -55,19 +127,11 @@ bool redis_connection_wants_tls(const struct redis_connection *connection, int64
     static const unsigned char goodbye[] = {0x15, 3, 1, 0, 2, 1, 0};
     const struct resp_config *config = connection->config;
     unsigned char answer[2] = {0};
-    struct stream stream;
-    size_t received = 0;
-    bool begun = false, wants = false;
 
-    if (config == NULL || config->secure || config->path != NULL || connection->heard)
-        return false;
-    stream_init(&stream, connection->stream.host);
-    wants = stream_connect(&stream, &config->address, deadline_ns) == STREAM_OK &&
-            stream_send(&stream, goodbye, sizeof goodbye, deadline_ns, &begun) == STREAM_OK &&
-            stream_receive(&stream, answer, sizeof answer, deadline_ns, &received) == STREAM_OK &&
-            received == sizeof answer && answer[0] == goodbye[0] && answer[1] == goodbye[1];
-    stream_close(&stream);
-    return wants;
+    return config != NULL && !config->secure && !connection->heard &&
+           ask_aside(connection, goodbye, sizeof goodbye, answer, sizeof answer, deadline_ns) ==
+               sizeof answer &&
+           answer[0] == goodbye[0] && answer[1] == goodbye[1];
 }
 
 enum dlock_status redis_connection_send(struct redis_connection *connection, const char *bytes,

@@ -19,8 +19,8 @@ void redis_connection_close(struct redis_connection *connection);
 /* In a forked child: closes the descriptor and frees nothing. */
 void redis_connection_after_fork(struct redis_connection *connection);
 
-/* Connects, with TLS if the config says so; sends no command. UNAVAILABLE, AUTH, PROTOCOL, INVALID.
- */
+/* Connects, with TLS if the config says so; sends no command but a PING aside to a server that does
+ * not answer a TLS handshake. UNAVAILABLE, AUTH, PROTOCOL, INVALID. */
 enum dlock_status redis_connection_open(struct redis_connection *connection,
                                         const struct resp_config *config, const struct tls *tls,
                                         const struct dlock_host *host, int64_t deadline_ns,
