@@ -122,6 +122,15 @@ static enum dlock_status check_set(MYSQL *mysql, enum tls_verify verify, struct 
                : dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for TLS");
 }
 
+static bool file_set(MYSQL *mysql, enum mysql_option option, const struct tls_options *tls,
+                     const char *path)
+{
+    char buf[TLS_PATH_SIZE];
+
+    return path == NULL ||
+           mysql_options(mysql, option, tls_file_from(tls->directory, path, buf)) == 0;
+}
+
 enum dlock_status my_peer_options(MYSQL *mysql, const struct my_config *config,
                                   struct dlock_error *err)
 {
@@ -132,12 +141,10 @@ enum dlock_status my_peer_options(MYSQL *mysql, const struct my_config *config,
 
     bad |= mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on) != 0;
     bad |= mysql_options(mysql, MYSQL_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3") != 0;
-    if (tls->ca != NULL && tls->verify != TLS_VERIFY_NONE)
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CA, tls->ca) != 0;
-    if (tls->cert != NULL) {
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_CERT, tls->cert) != 0;
-        bad |= mysql_options(mysql, MYSQL_OPT_SSL_KEY, tls->key) != 0;
-    }
+    if (tls->verify != TLS_VERIFY_NONE)
+        bad |= !file_set(mysql, MYSQL_OPT_SSL_CA, tls, tls->ca);
+    bad |= !file_set(mysql, MYSQL_OPT_SSL_CERT, tls, tls->cert);
+    bad |= !file_set(mysql, MYSQL_OPT_SSL_KEY, tls, tls->key);
     return status == DLOCK_OK && bad
                ? dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for TLS")
                : status;

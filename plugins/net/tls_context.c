@@ -240,20 +240,12 @@ static bool is_pipe(const char *path, const struct version *version)
     return path != NULL && !version->is_there;
 }
 
-/* A file is found again if the process has changed its directory. NULL: no memory. */
-static char *path_copy(const char *directory, const char *path)
-{
-    char *copy = NULL;
-
-    if (path[0] == '/' || directory == NULL)
-        return strdup(path);
-    return asprintf(&copy, "%s/%s", directory, path) < 0 ? NULL : copy;
-}
-
 static bool options_copy(struct tls_context *context, const struct tls_options *options)
 {
     const char **const texts[TEXTS] = {&context->options.ca, &context->options.cert,
                                        &context->options.key, &context->options.alpn};
+
+    char path[TLS_PATH_SIZE];
 
     context->options = *options;
     for (size_t i = 0; i < TEXTS; i++) {
@@ -261,7 +253,7 @@ static bool options_copy(struct tls_context *context, const struct tls_options *
             continue;
         context->texts[i] = texts[i] == &context->options.alpn
                                 ? strdup(*texts[i])
-                                : path_copy(options->directory, *texts[i]);
+                                : strdup(tls_file_from(options->directory, *texts[i], path));
         if (context->texts[i] == NULL)
             return false;
         *texts[i] = context->texts[i];

@@ -10,6 +10,14 @@
 
 #define PATH_SHOWN 80 /* bytes: a message is short */
 
+const char *tls_file_from(const char *directory, const char *path, char *buf)
+{
+    if (path[0] == '/' || directory == NULL)
+        return path;
+    (void)snprintf(buf, TLS_PATH_SIZE, "%s/%s", directory, path);
+    return buf;
+}
+
 void tls_file_why(const char *option, const char *path, const char *what, char *why, size_t size)
 {
     size_t len = strlen(path);

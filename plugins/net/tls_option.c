@@ -38,9 +38,18 @@ enum dlock_status tls_options_take(struct tls_options *options, const struct dlo
     return DLOCK_OK;
 }
 
+static bool check(const struct tls_options *options, const char *option, const char *path,
+                  char *why, size_t size)
+{
+    char buf[TLS_PATH_SIZE];
+
+    return path == NULL ||
+           tls_file_check(option, tls_file_from(options->directory, path, buf), why, size);
+}
+
 bool tls_options_check(const struct tls_options *options, char *why, size_t size)
 {
-    return (options->ca == NULL || tls_file_check("ca", options->ca, why, size)) &&
-           (options->cert == NULL || (tls_file_check("cert", options->cert, why, size) &&
-                                      tls_file_check("key_file", options->key, why, size)));
+    return check(options, "ca", options->ca, why, size) &&
+           check(options, "cert", options->cert, why, size) &&
+           check(options, "key_file", options->key, why, size);
 }

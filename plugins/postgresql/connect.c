@@ -61,6 +61,7 @@ int pg_connect_init(void)
 struct settings {
     const char *names[SETTINGS_MAX + 1], *values[SETTINGS_MAX + 1];
     size_t count;
+    char ca[TLS_PATH_SIZE], cert[TLS_PATH_SIZE], key[TLS_PATH_SIZE];
 };
 
 static void add(struct settings *settings, const char *name, const char *value)
@@ -91,12 +92,16 @@ static void settings_tls(struct settings *settings, const struct pg_config *conf
     static const char *const modes[] = {[TLS_VERIFY_FULL] = "verify-full",
                                         [TLS_VERIFY_CA] = "verify-ca",
                                         [TLS_VERIFY_NONE] = "require"};
-    const char *ca = tls->ca != NULL ? tls->ca : system_ca();
+    const bool shows = config->tls && tls->cert != NULL;
+    const char *ca =
+        tls->ca != NULL ? tls_file_from(tls->directory, tls->ca, settings->ca) : system_ca();
 
     add(settings, "sslmode", config->tls ? modes[tls->verify] : "disable");
     add(settings, "sslrootcert", checks ? ca : NO_FILE); /* with a file it would check */
-    add(settings, "sslcert", config->tls && tls->cert != NULL ? tls->cert : NO_FILE);
-    add(settings, "sslkey", config->tls && tls->cert != NULL ? tls->key : NO_FILE);
+    add(settings, "sslcert",
+        shows ? tls_file_from(tls->directory, tls->cert, settings->cert) : NO_FILE);
+    add(settings, "sslkey",
+        shows ? tls_file_from(tls->directory, tls->key, settings->key) : NO_FILE);
     add(settings, "sslpassword", "-"); /* without one OpenSSL asks at the terminal */
     add(settings, "sslcrl", NO_FILE);
     add(settings, "sslcompression", "0");
@@ -145,7 +150,7 @@ static void settings_make(struct settings *settings, const struct pg_config *con
 {
     const bool is_socket = config->socket[0] != '\0';
 
-    *settings = (struct settings){.count = 0};
+    settings->count = 0;
     add(settings, "host", is_socket ? config->socket : config->address.host);
     if (!is_socket)
         add(settings, "hostaddr", number);

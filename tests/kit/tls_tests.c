@@ -57,6 +57,25 @@ Test(tls, a_server_that_proves_itself)
     stop();
 }
 
+/* The directory of the open, "/" here, whatever the working directory is by now. */
+Test(tls, a_relative_path_counts_from_the_directory_of_the_open)
+{
+    char ca[96], cert[96], key[96];
+
+    start("server");
+    dlt_tls_session_certified(&s);
+    (void)snprintf(ca, sizeof ca, "%s", file("ca.pem") + 1);
+    (void)snprintf(cert, sizeof cert, "%s", file("client.pem") + 1);
+    (void)snprintf(key, sizeof key, "%s", file("client.key") + 1);
+    dlt_session_option(&s, "ca", ca);
+    dlt_session_option(&s, "cert", cert);
+    dlt_session_option(&s, "key_file", key);
+    dlt_want(&s, DLOCK_OK, "");
+    dlt_session_option(&s, "ca", "none.pem");
+    dlt_want(&s, DLOCK_INVALID, "/none.pem: No such file");
+    stop();
+}
+
 Test(tls, a_certificate_for_another_host_is_AUTH)
 {
     start("other");
