@@ -99,7 +99,7 @@ static int peer_check_ca(void *tls, unsigned flags)
 
 /* In 3.3 the signature is checked if there is SSL_CA, for any host; with VERIFY_SERVER_CERT it is
  * checked for the host of the connection. */
-static bool checks_as_told(void)
+static bool verifies_as_asked(void)
 {
     return strncmp(mysql_get_client_info(), "3.3.", 4) == 0;
 }
@@ -109,7 +109,7 @@ static enum dlock_status check_set(MYSQL *mysql, enum tls_verify verify, struct 
     int (*check)(void *, unsigned) = verify == TLS_VERIFY_CA ? peer_check_ca : peer_check_full;
     my_bool strict = verify == TLS_VERIFY_FULL;
 
-    if (verify != TLS_VERIFY_NONE && !checks_as_told()) {
+    if (verify != TLS_VERIFY_NONE && !verifies_as_asked()) {
         if (mysql_optionsv(mysql, (enum mysql_option)OPT_VERIFICATION_CALLBACK, check) != 0)
             return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
                               "libmariadb %s does not let dlock check the server's certificate: "

@@ -30,7 +30,7 @@ void redis_connection_after_fork(struct redis_connection *connection)
 }
 
 /* The first bytes of the answer to this, on a connection of its own. 0: there is none. */
-static size_t ask_aside(const struct redis_connection *connection, const void *question, size_t len,
+static size_t ask_apart(const struct redis_connection *connection, const void *question, size_t len,
                         void *answer, size_t size, int64_t deadline_ns)
 {
     const struct resp_config *config = connection->config;
@@ -67,7 +67,7 @@ static bool is_plain(const struct redis_connection *connection, int64_t deadline
     };
     char answer[32] = "";
 
-    (void)ask_aside(connection, ping, sizeof ping - 1, answer, sizeof answer - 1, deadline_ns);
+    (void)ask_apart(connection, ping, sizeof ping - 1, answer, sizeof answer - 1, deadline_ns);
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
         if (strncmp(answer, answers[i], strlen(answers[i])) == 0)
             return true;
@@ -129,7 +129,7 @@ bool redis_connection_wants_tls(const struct redis_connection *connection, int64
     unsigned char answer[2] = {0};
 
     return config != NULL && !config->secure && !connection->heard &&
-           ask_aside(connection, goodbye, sizeof goodbye, answer, sizeof answer, deadline_ns) ==
+           ask_apart(connection, goodbye, sizeof goodbye, answer, sizeof answer, deadline_ns) ==
                sizeof answer &&
            answer[0] == goodbye[0] && answer[1] == goodbye[1];
 }

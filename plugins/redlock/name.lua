@@ -241,7 +241,7 @@ local function reservation_set(name, reserved)
 end
 
 -- The readers behind the first one were told of a reservation that has not run out.
-local function readers_told(name)
+local function readers_reserved(name)
     local ends, mode = string.match(name.reservation or '', '^%S+ (%d+) (%S+)$')
     return mode == 's' and tonumber(ends) > now
 end
@@ -279,11 +279,11 @@ local function pass_on(name, asks)
         end
         return
     end
-    local told = readers_told(name)
+    local reserved = readers_reserved(name)
     reservation_set(name, token .. ' ' .. text(now + RESERVED) .. ' ' .. mode)
     mark(name, RESERVED)
     message_add(name, token)
-    if mode == 's' and not told then
+    if mode == 's' and not reserved then
         for _, other in ipairs(redis.call('ZRANGE', name.queue, 1, -1)) do
             if entry_of(name, other) == 'x' then
                 return

@@ -302,7 +302,7 @@ void zk_connection_hand_over(struct zk_link *link)
 
 /* The library that finds the end of a connection when it sends leaks what it has read of an answer,
  * and keeps the calls that are under way. */
-void zk_connection_look(struct zk_link *link)
+void zk_connection_recheck(struct zk_link *link)
 {
     struct pollfd fd = {.fd = link->fd, .events = POLLRDHUP};
 
@@ -343,7 +343,7 @@ enum dlock_status zk_connection_await(struct zk_link *link, int64_t session_id, 
     for (;;) {
         const int64_t left_ns = deadline_ns - zk_connection_now(link);
 
-        zk_connection_look(link);
+        zk_connection_recheck(link);
         if (session_id != 0 && session_id != link->session_id)
             return dlock_fail(err, ZK_ORIGIN, DLOCK_LOST, 0, "%s: the session has ended", endpoint);
         if (left_ns <= 0 && link->connected)

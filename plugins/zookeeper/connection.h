@@ -33,8 +33,8 @@ struct zk_link {
 
     char hosts[ZK_HOSTS_SIZE]; /* that the library has, or gets with the next handle */
     struct zk_names names;
-    bool looks_up;     /* names are looked up for the next connection */
-    int64_t looked_ns; /* since then, or until then */
+    bool is_resolving;   /* names are looked up for the next connection */
+    int64_t resolved_ns; /* since then, or until then */
 
     zhandle_t *handle;    /* NULL: there is none */
     bool inside;          /* the library runs, and calls back */
@@ -121,7 +121,7 @@ enum dlock_status zk_connection_judge(const struct zk_link *link, struct dlock_e
 void zk_connection_hang_up(const struct zk_link *link);
 
 /* Finds out whether the server has closed the connection, before something is sent on it. */
-void zk_connection_look(struct zk_link *link);
+void zk_connection_recheck(struct zk_link *link);
 
 /* Waits until the link is connected. session_id: LOST if another one is present; 0: any. OK, LOST,
  * UNAVAILABLE, AUTH. */

@@ -317,7 +317,7 @@ bool zk_flight_begin(struct zk_flight *flight, void (*on_end)(struct zk_flight *
 {
     struct zk_link *link = flight->link;
 
-    zk_connection_look(link);
+    zk_connection_recheck(link);
     if (!can_send(link))
         return false;
     send_all(flight);

@@ -256,11 +256,11 @@ static void hosts_renew(struct zk_link *link)
         (void)zoo_set_servers(link->handle, link->hosts);
 }
 
-static void look_up_end(struct zk_link *link)
+static void resolve_end(struct zk_link *link)
 {
     zk_names_end(&link->names);
-    link->looks_up = false;
-    link->looked_ns = zk_connection_now(link);
+    link->is_resolving = false;
+    link->resolved_ns = zk_connection_now(link);
 }
 
 /* True: the next connection has to wait for the names. What is not found by then may be found while
@@ -270,24 +270,24 @@ static bool look_up(struct zk_link *link)
     const int64_t now_ns = zk_connection_now(link);
     bool done = true;
 
-    if (link->connected && link->looks_up)
-        look_up_end(link);
+    if (link->connected && link->is_resolving)
+        resolve_end(link);
     if (link->connected || link->fd >= 0)
         return false;
-    if (!link->looks_up && now_ns - link->looked_ns < LOOKUP_PAUSE_NS)
+    if (!link->is_resolving && now_ns - link->resolved_ns < LOOKUP_PAUSE_NS)
         return false;
-    if (!link->looks_up) {
+    if (!link->is_resolving) {
         zk_names_begin(&link->names, link->config);
-        link->looks_up = true;
-        link->looked_ns = now_ns;
+        link->is_resolving = true;
+        link->resolved_ns = now_ns;
     }
     for (size_t i = 0; i < link->config->count; i++)
         done = zk_names_done(&link->names, i) && done;
-    if (!done && now_ns - link->looked_ns < LOOKUP_MOST_NS)
+    if (!done && now_ns - link->resolved_ns < LOOKUP_MOST_NS)
         return true;
     hosts_renew(link);
     if (done)
-        look_up_end(link);
+        resolve_end(link);
     return false;
 }
 
@@ -356,7 +356,7 @@ static struct zk_link *link_new(const struct zk_config *config, const struct zk_
     link->config = config;
     link->greeting = greeting;
     memcpy(link->hosts, greeting->hosts, sizeof link->hosts);
-    link->looked_ns = zk_connection_now(link); /* by zk_greet */
+    link->resolved_ns = zk_connection_now(link); /* by zk_greet */
     link->tick_ns = tick_ms * DL_NS_PER_MS;
     zk_heard_init(&link->heard, link->tick_ns);
     link->asked_ms = asked_ms(config, greeting, tick_ms);
