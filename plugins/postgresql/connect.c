@@ -172,6 +172,7 @@ static void settings_make(struct settings *settings, const struct pg_config *con
         if (is_preset(unset[i].keyword, unset[i].variable))
             add(settings, unset[i].keyword, unset[i].value);
     settings_tls(settings, config);
+    settings->names[settings->count] = NULL;
 }
 
 /* "connection to server at "h" (1.2.3.4), port 5432 failed: FATAL:  28P01: text". */
