@@ -61,6 +61,21 @@ static void lets_in(void)
     tell("deliver");
 }
 
+/* Waits until so many connections of ours, that are like this, are at the server. */
+static void await_connections(const char *count, const char *like)
+{
+    const char *got = "";
+
+    for (int i = 0; i < 500 && strcmp(got, count) != 0; i++) {
+        dlt_sleep_ms(10);
+        got = dlt_maria_ask(&server,
+                            "SELECT COUNT(*) FROM information_schema.processlist"
+                            " WHERE user = 'u' AND command LIKE '%s'",
+                            like);
+    }
+    cr_assert_str_eq(got, count);
+}
+
 Test(session, C8_the_login_of_a_call_that_was_too_short_is_used_by_the_next)
 {
     start();
@@ -78,17 +93,10 @@ Test(session, C8_the_login_of_a_call_that_was_too_short_is_used_by_the_next)
 /* ... by one that comes after the login has ended, too. */
 Test(session, C8_a_login_that_has_ended_waits_for_the_next_call)
 {
-    const char *two = "";
-
     start();
     too_short();
     lets_in();
-    for (int i = 0; i < 500 && strcmp(two, "2") != 0; i++) {
-        dlt_sleep_ms(10);
-        two = dlt_maria_ask(&server, "SELECT COUNT(*) FROM information_schema.processlist"
-                                     " WHERE user = 'u' AND command = 'Sleep'");
-    }
-    cr_assert_str_eq(two, "2");
+    await_connections("2", "Sleep");
     s.call_ms = 300;
     cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
     cr_assert(accepted("2"), "a second login: %s", proxy.answer);
@@ -122,17 +130,10 @@ Test(session, SEC_1_a_login_by_the_password_of_before_is_not_used)
 
 Test(session, a_client_that_closes_ends_its_logins)
 {
-    const char *none = "";
-
     start();
     too_short();
     lets_in();
     dlt_session_close(&s);
-    for (int i = 0; i < 500 && strcmp(none, "0") != 0; i++) {
-        dlt_sleep_ms(10);
-        none = dlt_maria_ask(
-            &server, "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'u'");
-    }
-    cr_assert_str_eq(none, "0");
+    await_connections("0", "%");
     stop();
 }
