@@ -47,7 +47,7 @@ static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *a
     };
 
     dl_holder_text_read(&info, (const char *)label, label != NULL ? label_len : 0);
-    if (kept) { /* the row has the data of the last holder still */
+    if (kept) { /* functions 2 leave the data of the last holder in the row */
         info.data = NULL;
         info.data_len = 0;
     }

@@ -28,7 +28,8 @@
 --                  the rows of dlock_reader may hold the name ('-infinity': it has none), and what
 --                  they are until then (lim: null: readers, 1: a kept lock, else permits of a
 --                  semaphore with that limit); how many wait; the number of the last queue entry,
---                  and of the last one that left the head
+--                  and of the last one that left the head. label: of the exclusive holder, and behind
+--                  a zero byte its data; null from a release or break on
 --   dlock_reader   a row a reader, a permit (lim is the limit, 2 or more), or what is kept for
 --                  nobody: a permit, or a lock (lim is 1), under a token that nobody has. A grant of
 --                  a lock or of a permit deletes the rows that have ended
@@ -227,6 +228,7 @@ BEGIN
   SELECT * INTO r FROM public.dlock_lease WHERE name = n;
   IF leaving OR r.until <= moment THEN
     r.until := '-infinity';
+    r.label := NULL;
   END IF;
   LOOP
     blocked := r.until > moment;
@@ -389,7 +391,7 @@ BEGIN
       number := r.fence + 32;
     END IF;
     IF result = 1 THEN
-      UPDATE public.dlock_lease SET fence = greatest(fence, number), until = '-infinity',
+      UPDATE public.dlock_lease SET fence = greatest(fence, number), until = '-infinity', label = NULL,
         readers_until = greatest(readers_until, moment + lease), lim = r.lim WHERE name = n;
     END IF;
   ELSIF what < 2 AND r.waiters = 0 AND r.until <= moment AND r.readers_until <= moment THEN
@@ -491,7 +493,7 @@ BEGIN
     END IF;
   END IF;
   IF result = 1 THEN
-    UPDATE public.dlock_lease SET fence = greatest(fence, number), until = '-infinity',
+    UPDATE public.dlock_lease SET fence = greatest(fence, number), until = '-infinity', label = NULL,
       readers_until = greatest(readers_until, moment + lease), lim = most WHERE name = n;
     note := set_config('synchronous_commit', 'on', true);
     RETURN;
@@ -530,7 +532,7 @@ BEGIN
     note := set_config('enable_seqscan', 'off', true);
   END IF;
   IF NOT is_shared AND NOT queued THEN
-    UPDATE public.dlock_lease SET until = '-infinity'
+    UPDATE public.dlock_lease SET until = '-infinity', label = NULL
       WHERE name = n AND token = t AND waiters = 0 AND until > clock_timestamp();
     IF FOUND THEN
       note := set_config('synchronous_commit', 'off', true);
@@ -584,12 +586,12 @@ BEGIN
   IF r.waiters > 0 THEN
     wake := public.dlock_next(n, t, r.token IS NOT DISTINCT FROM t);
   ELSIF r.token = t THEN
-    UPDATE public.dlock_lease SET until = '-infinity' WHERE name = n;
+    UPDATE public.dlock_lease SET until = '-infinity', label = NULL WHERE name = n;
   END IF;
 END $$;
 
 -- As dlock_release of a lock or a permit, which stays taken for ms from now on, by nobody. Nobody is
--- let in, and the commit waits for the disk.
+-- let in, and the commit waits for the disk. The label stays, and the data do not.
 -- since functions 2
 CREATE OR REPLACE FUNCTION public.dlock_keep(n bytea, t bytea, ms bigint, patience bigint,
   OUT result bigint) LANGUAGE plpgsql
@@ -619,12 +621,16 @@ BEGIN
   ends := moment + ms * interval '1 ms';
   IF r.token = t AND r.until > moment THEN
     DELETE FROM public.dlock_reader WHERE name = n;
-    INSERT INTO public.dlock_reader VALUES (n, nobody, r.fence, ends, r.since, r.label, 1, 0, true);
-    UPDATE public.dlock_lease SET until = '-infinity', readers_until = ends, lim = 1 WHERE name = n;
+    INSERT INTO public.dlock_reader VALUES (n, nobody, r.fence, ends, r.since,
+      substr(r.label, 1, coalesce(nullif(position(decode('00', 'hex') IN r.label), 0) - 1,
+        length(r.label))), 1, 0, true);
+    UPDATE public.dlock_lease SET until = '-infinity', readers_until = ends, lim = 1, label = NULL
+      WHERE name = n;
     result := 1;
     RETURN;
   END IF;
-  UPDATE public.dlock_reader SET token = nobody, until = ends, kept = true
+  UPDATE public.dlock_reader SET token = nobody, until = ends, kept = true, label =
+    substr(label, 1, coalesce(nullif(position(decode('00', 'hex') IN label), 0) - 1, length(label)))
     WHERE name = n AND token = t AND until > moment AND lim > 1;
   IF FOUND THEN
     UPDATE public.dlock_lease SET readers_until =
@@ -654,7 +660,7 @@ BEGIN
     RETURN;
   END IF;
   IF r.until > clock_timestamp() AND (t IS NULL OR r.token = t) THEN
-    UPDATE public.dlock_lease SET until = '-infinity' WHERE name = n;
+    UPDATE public.dlock_lease SET until = '-infinity', label = NULL WHERE name = n;
     result := 1;
   END IF;
   IF r.readers_until > '-infinity' THEN
@@ -716,7 +722,7 @@ BEGIN
         VALUES (o.name, o.token, r.fence, greatest(r.until, ends), r.since, r.label)
         ON CONFLICT (name, token) DO UPDATE SET until = EXCLUDED.until;
       UPDATE public.dlock_lease l SET until = '-infinity', readers_until = greatest(r.until, ends),
-        lim = NULL WHERE l.name = o.name;
+        lim = NULL, label = NULL WHERE l.name = o.name;
       result := 1;
       IF r.waiters > 0 THEN
         wake := public.dlock_next(r.name, NULL::bytea, false);

@@ -157,7 +157,7 @@ static const struct {
                           "$1, $2, $3, $4) WITH ORDINALITY AS x (name, token, ttl, label, i)", FREE,
                           "l.fence, " DURABLE),
                       3, OFTEN},
-    [PG_FREE_HELD] = {UPDATE_EACH("until = '-infinity'",
+    [PG_FREE_HELD] = {UPDATE_EACH("until = '-infinity', label = NULL",
                                   "$1, $2) WITH ORDINALITY AS x (name, token, i)",
                                   "d.token = x.token AND d.until > clock_timestamp()",
                                   "(SELECT set_config('synchronous_commit', 'off', true))"),
