@@ -78,17 +78,18 @@ static enum dlock_status store_open(struct sqlite_session *session, struct dlock
     enum dlock_status status = DLOCK_INTERNAL;
     int lock_fd = -1;
     bool dropped = false;
+    gid_t group = 0;
 
     if (session->config.access != SQ_ACCESS_WRITE)
         return store_open_to_read(session, err);
-    dropped = sqlite_trust_chown_drop(&session->config);
+    dropped = sqlite_trust_chown_drop(&session->config, &group);
     status = sqlite_setup_file(&session->config, &session->clock, db->until_ns, &lock_fd, err);
     if (status == DLOCK_OK)
         status = sqlite_db_open(db, &session->config, err);
     if (lock_fd >= 0)
         sqlite_lock_file_give(&session->config, lock_fd);
     if (dropped)
-        sqlite_trust_chown_restore();
+        sqlite_trust_chown_restore(group);
     if (status == DLOCK_OK)
         sqlite_wake_map_open(&db->wake_file, &session->config, &session->clock, db->until_ns);
     return status;

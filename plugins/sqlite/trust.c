@@ -10,6 +10,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -144,18 +145,22 @@ static bool chown_set(bool allowed)
     return syscall(SYS_capset, &head, sets) == 0;
 }
 
-bool sqlite_trust_chown_drop(const struct sqlite_config *config)
+bool sqlite_trust_chown_drop(const struct sqlite_config *config, gid_t *group)
 {
-    struct stat file = {.st_uid = 0};
+    struct stat file = {.st_uid = 0, .st_gid = getegid()};
 
     (void)stat(config->real, &file);
-    return geteuid() == 0 && file.st_uid == 0 && sqlite_trust_others_may_make(config, &file) &&
-           chown_set(false);
+    if (geteuid() != 0 || file.st_uid != 0 || !sqlite_trust_others_may_make(config, &file) ||
+        !chown_set(false))
+        return false;
+    *group = (gid_t)setfsgid(file.st_gid); /* a member of it may give it to files of its own */
+    return true;
 }
 
 /* Another thread may have changed the user of the process meanwhile. */
-void sqlite_trust_chown_restore(void)
+void sqlite_trust_chown_restore(gid_t group)
 {
+    (void)setfsgid(group);
     if (geteuid() == 0)
         (void)chown_set(true);
 }

@@ -30,9 +30,10 @@ enum dlock_status sqlite_trust_check_open(const struct sqlite_config *config, bo
 
 /* Before and after both: as root SQLite gives the -wal and -shm that it opens to the owner of the
  * store, and a foreign one would look like the owner's. Takes the right to do so from this thread
- * if root owns the store, and others may make files there. False: it did not. */
-bool sqlite_trust_chown_drop(const struct sqlite_config *config);
-void sqlite_trust_chown_restore(void);
+ * if root owns the store, and others may make files there; what root makes has the group of the
+ * store nevertheless. False: it did not. *group: for restore. */
+bool sqlite_trust_chown_drop(const struct sqlite_config *config, gid_t *group);
+void sqlite_trust_chown_restore(gid_t group);
 
 /* The name of a VFS that is SQLite's "unix", but does not see a foreign -journal: SQLite would play
  * it back in its first read. NULL: there is no VFS "unix", or no memory. */

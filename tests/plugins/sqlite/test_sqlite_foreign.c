@@ -213,6 +213,23 @@ Test(foreign, AUTH_a_user_of_the_group_in_a_directory_of_everybodys)
     cr_assert_eq(seteuid(0), 0);
 }
 
+/* Members of the group, who may read the store, see what is in -wal. */
+Test(foreign, a_store_of_root_keeps_its_group)
+{
+    struct stat st;
+
+    dlt_store_close(&s);
+    modes(0775, GROUP + 1, 0640);
+    still_held();
+    cr_assert_eq(stat(sibling("-wal"), &st), 0);
+    cr_assert_eq(st.st_gid, GROUP);
+    cr_assert_eq(stat(sibling("-shm"), &st), 0);
+    cr_assert_eq(st.st_gid, GROUP);
+    plant("-mine", "", 0, 0);
+    cr_assert_eq(stat(sibling("-mine"), &st), 0);
+    cr_assert_eq(st.st_gid, 0, "the thread is in its own group again");
+}
+
 /* ---- the path ---- */
 
 /* Its owner can write into it what he likes. */
