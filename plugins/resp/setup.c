@@ -68,9 +68,11 @@ static bool add_commands(struct resp_setup *setup)
     return add(setup, STEP_COMMANDS, words, count);
 }
 
+/* The replication id comes first: behind a proxy another server may answer the rest, and a script
+ * or a look behind a request finds that its server is not the first one. */
 static bool add_info(struct resp_setup *setup)
 {
-    static const char *const sections[] = {"server", "memory", "persistence", "replication"};
+    static const char *const sections[] = {"replication", "server", "memory", "persistence"};
     bool fine = true;
 
     for (size_t i = 0; fine && i < sizeof sections / sizeof sections[0]; i++)

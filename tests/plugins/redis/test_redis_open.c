@@ -4,6 +4,7 @@
 /* Is a server refused that cannot keep a lock, or that is not who it should be? (OPN, C16, C17) */
 #include "probed.h"
 #include "redis_kit.h"
+#include "resp/setup.h"
 #include "slot.h"
 
 #include <criterion/criterion.h>
@@ -48,6 +49,21 @@ Test(open, OPN_4_nothing_in_the_store_changes)
     cr_assert(strstr(dlt_redis_ask(&server, "INFO commandstats"), "cmdstat_eval") == NULL);
     cr_assert_str_eq(s.info.server, "Redis 7.0.15");
     cr_assert_str_eq(s.info.endpoint, server.address);
+}
+
+/* Behind a proxy that hides a restart, another server may answer from any of the questions on. The
+ * scripts find that out, if the identity is that of the first one. */
+Test(open, C1_the_identity_of_a_server_is_asked_for_first)
+{
+    static const char first[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
+    const struct resp_config config = {.asks_past = true};
+    struct resp_setup setup;
+    struct resp_info info;
+
+    cr_assert(resp_setup_begin(&setup, &config, false, &info));
+    cr_assert_gt(setup.len, sizeof first);
+    cr_expect_arr_eq(setup.bytes, first, sizeof first - 1, "%.60s", setup.bytes);
+    resp_setup_end(&setup);
 }
 
 Test(open, OPN_1_a_server_that_evicts)
