@@ -120,7 +120,8 @@ static void table_mark(struct table *table, const struct descendants *descendant
 }
 
 /* To the process that the table has, and to no other one that has got its number since: the
- * descriptor stays with the process, and is opened before the second look. 0 or an errno. */
+ * descriptor stays with the process, and is opened before the second look. Its parent may have
+ * ended by the signal that it got just before. 0 or an errno. */
 static int entry_signal(const struct proc_stat *seen, int n)
 {
     int fd = (int)syscall(SYS_pidfd_open, seen->pid, 0);
@@ -128,7 +129,7 @@ static int entry_signal(const struct proc_stat *seen, int n)
     int error = 0;
 
     if (!proc_stat_read(seen->pid, &now) || now.start_ticks != seen->start_ticks ||
-        now.parent != seen->parent)
+        (now.parent != seen->parent && now.parent != getpid()))
         error = ESRCH;
     else if ((fd >= 0 ? (int)syscall(SYS_pidfd_send_signal, fd, n, NULL, 0) : kill(seen->pid, n)) !=
              0) /* no descriptor: an old kernel */

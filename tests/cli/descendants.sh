@@ -91,6 +91,17 @@ stopped_step_cleans_up() {
     equal cleaned "$(cat cleaned)"
 }
 
+# The parent ends between its own signal and that of the child: 200 processes are between the two.
+orphaned_step_cleans_up() {
+    printf '%s\n' '#!/bin/bash' 'trap "echo cleaned >cleaned; exit" TERM' 'echo $$ >step' \
+        'while :; do sleep 0.02; done' >cleans
+    chmod +x cleans
+    begin sh -c 'setsid --wait sh -c "for i in \$(seq 200); do sleep 60 & done; ./cleans; true"; true'
+    kill -TERM "$pid"
+    exit_of "$pid"
+    equal cleaned "$(cat cleaned)"
+}
+
 daemon_stays() {
     for code in 0 3; do
         rm -f step
@@ -205,6 +216,7 @@ shows "loss: no process of the command works on, whatever its group or session" 
 shows "SIGTERM to dlock: the name is not free before all processes of the command have ended" signalled_by_all_ways
 shows "a command that a signal ends leaves no process behind" command_killed
 shows "a stopped process of the command is woken to clean up" stopped_step_cleans_up
+shows "a process whose parent the same SIGTERM ends cleans up, too" orphaned_step_cleans_up
 shows "a daemon outlives the command that exits by itself, with any code" daemon_stays
 shows "processes that were there before the command are left alone" elders_stay
 shows "orphans of the command are reaped while it runs" orphans_are_reaped
