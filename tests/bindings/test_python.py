@@ -25,6 +25,7 @@ import time
 import types
 import typing
 import unittest
+import unittest.mock
 
 import dlock
 import tap
@@ -90,6 +91,17 @@ class Locks(unittest.TestCase):
             self.assertEqual((caught.exception.name, caught.exception.status), ("TIMEOUT", 2))
         self.assertTrue(other.try_acquire())
         other.release()
+
+    def test_slow_try(self):
+        """an acquire whose first try takes all of its time is a Timeout, too, and not Busy"""
+        acquire = _attempt.Attempt._acquire
+
+        def slow(attempt, timeout_ms):
+            acquire(attempt, timeout_ms)
+            time.sleep(0.02)
+
+        with dlock.Lock("slow"), unittest.mock.patch.object(_attempt.Attempt, "_acquire", slow):
+            self.assertRaises(dlock.Timeout, dlock.Lock("slow").acquire, 0.01)
 
     def test_not_held(self):
         """check, release and renew of a free lock raise NotHeld; a second acquire raises Already"""

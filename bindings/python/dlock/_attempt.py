@@ -41,8 +41,8 @@ class Attempt:
             begun = time.monotonic()
             self._acquire(c.TRY)
             if timeout_ms != c.TRY and self.error.status in _MORE:
-                if timeout_ms > 0:
-                    timeout_ms = max(0, timeout_ms - int((time.monotonic() - begun) * 1000))
+                if timeout_ms > 0:  # and not 0, which would be another try
+                    timeout_ms = max(1, timeout_ms - int((time.monotonic() - begun) * 1000))
                 self._wait(timeout_ms)
         check((self.error.status, self.error.message.decode("utf-8", "replace")))
 
