@@ -368,13 +368,39 @@ static bool may_upgrade(const struct pg_connection *conn)
            atomic_compare_exchange_strong(&conn->shared->upgrade_ns, &at_ns, now_ns + UPGRADE_NS);
 }
 
+/* A script that is refused would stand in the server's log at each start of a program. */
+static enum dlock_status replace(struct pg_connection *conn, struct dlock_error *err)
+{
+    static const char rights[] =
+        "SELECT has_schema_privilege(s.oid, 'CREATE') AND pg_has_role(c.relowner, 'USAGE')"
+        " FROM pg_namespace s JOIN pg_class c ON c.relnamespace = s.oid"
+        " AND c.relname = $2 || 'meta' WHERE s.nspname = $1";
+    struct pg_params params = {.count = 0};
+    PGresult *result = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+    bool may = false;
+
+    pg_params_text(&params, conn->config->schema);
+    pg_params_text(&params, conn->config->prefix);
+    status = pg_query_read(conn, rights, &params, &result, err);
+    if (status == DLOCK_OK)
+        status = pg_query_expect(conn, &result, 1, 1, err);
+    may = status == DLOCK_OK && pg_query_number(result, 0, 0) != 0;
+    PQclear(result);
+    if (status != DLOCK_OK || may)
+        return status == DLOCK_OK ? create(conn, err) : status;
+    return dlock_fail(err, PG_ORIGIN, DLOCK_AUTH, 0,
+                      "%s: this role does not own them, or may not create in their schema",
+                      conn->config->endpoint);
+}
+
 /* A failure is no failure of the store, unless it cost the connection. */
 static enum dlock_status upgrade(struct pg_connection *conn, struct dlock_error *err)
 {
     struct dlock_error why = DLOCK_ERROR_INIT;
     struct lack lack;
     char line[400];
-    enum dlock_status status = create(conn, &why);
+    enum dlock_status status = replace(conn, &why);
 
     if (conn->dead)
         return dlock_fail(err, PG_ORIGIN, status, why.code, "%s", why.message);

@@ -173,6 +173,8 @@ Test(upgrade, LIM_1_a_client_of_the_earlier_release_waits_for_permits)
 
 Test(upgrade, OPN_2_a_role_that_does_not_own_them_goes_on)
 {
+    char command[160];
+
     begin("alien");
     ask("GRANT SELECT ON alien_meta TO least;"
         "GRANT SELECT, INSERT, UPDATE, DELETE ON alien_lease, alien_reader, alien_queue TO least",
@@ -184,6 +186,8 @@ Test(upgrade, OPN_2_a_role_that_does_not_own_them_goes_on)
     opened(&s, 0);
     opened(&t, 0);
     locks_work();
+    (void)snprintf(command, sizeof command, "grep -q 'CREATE .*alien_' %s/log", server.directory);
+    cr_assert_neq(system(command), 0, "a script that is refused is in the server's log");
     end();
 }
 
