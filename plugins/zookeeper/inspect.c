@@ -295,7 +295,7 @@ static enum dlock_status names_report(const struct reporting *reporting, size_t 
 
 /* Looks at one name, until a holder that was listed is still there to be read, or none is listed.
  */
-static enum dlock_status inspect_once(const struct reporting *reporting, int64_t deadline_ns)
+static enum dlock_status name_inspect(const struct reporting *reporting, int64_t deadline_ns)
 {
     struct reporting one = *reporting;
     struct zk_session *session = reporting->session;
@@ -336,7 +336,7 @@ enum dlock_status zk_inspect_report(struct zk_session *session, struct zk_inspec
     for (size_t i = 0; i < n && status == DLOCK_OK && !*stopped; i++) {
         reporting.names = &names[i];
         if (names[i].gone)
-            status = inspect_once(&reporting, zk_link_now(session->link) + timeout_ns);
+            status = name_inspect(&reporting, zk_link_now(session->link) + timeout_ns);
     }
     return status;
 }
@@ -351,5 +351,5 @@ enum dlock_status zk_inspect(struct zk_session *session, const unsigned char *na
         .session = session, .names = &one, .fn = fn, .arg = arg, .stopped = &stopped, .err = err};
 
     memcpy(one.bytes, name, name_len);
-    return inspect_once(&reporting, deadline_ns);
+    return name_inspect(&reporting, deadline_ns);
 }

@@ -76,6 +76,21 @@ static void address_add(char *hosts, const struct addrinfo *to)
     text_add(hosts, text, strlen(text));
 }
 
+/* The library goes on by two addresses after each failure. Of an even number it would try half. */
+static void number_make_odd(char *hosts)
+{
+    const size_t used = strlen(hosts), first = strcspn(hosts, ",");
+    bool odd = true;
+
+    for (const char *at = strchr(hosts, ','); at != NULL; at = strchr(at + 1, ','))
+        odd = !odd;
+    if (odd || used + 1 + first >= ZK_HOSTS_SIZE)
+        return;
+    hosts[used] = ',';
+    memmove(hosts + used + 1, hosts, first);
+    hosts[used + 1 + first] = '\0';
+}
+
 void zk_names_write(const struct zk_names *names, const char *before, char out[ZK_HOSTS_SIZE])
 {
     bool all = true;
@@ -92,4 +107,5 @@ void zk_names_write(const struct zk_names *names, const char *before, char out[Z
         text_add(out, at, len);
         at += len;
     }
+    number_make_odd(out);
 }

@@ -29,8 +29,9 @@ bool zk_names_done(struct zk_names *names, size_t server);
 void zk_names_end(struct zk_names *names);
 
 /* Writes the addresses that are known, numbers only, for the library: "127.0.0.1:2181,::1:2181" (it
- * takes what is behind the last colon for the port). While one of the names has none, those of
- * `before` follow: an address may be of that name. before: ""; or what was written before. */
+ * takes what is behind the last colon for the port). Of an even number the first one is there
+ * twice: the library would try half of them. While one of the names has none, those of `before`
+ * follow: an address may be of that name. before: ""; or what was written before. */
 void zk_names_write(const struct zk_names *names, const char *before, char out[ZK_HOSTS_SIZE]);
 
 #endif

@@ -366,7 +366,7 @@ Test(greet, the_addresses_of_a_name)
 
 Test(greet, an_address_that_another_one_begins_with)
 {
-    char hosts[64];
+    char hosts[96];
 
     peer_start(0);
     config.servers[1] = config.servers[0];
@@ -374,8 +374,8 @@ Test(greet, an_address_that_another_one_begins_with)
     config.servers[2] = config.servers[0];
     config.count = 3;
     want_ok();
-    (void)snprintf(hosts, sizeof hosts, "127.0.0.1:%u,127.0.0.1:%u", peers[0].port,
-                   peers[0].port / 10);
+    (void)snprintf(hosts, sizeof hosts, "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", peers[0].port,
+                   peers[0].port / 10, peers[0].port);
     cr_assert_str_eq(greeting.hosts, hosts);
 }
 

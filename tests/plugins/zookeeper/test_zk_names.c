@@ -191,9 +191,9 @@ Test(names, what_the_library_gets)
     while (!zk_names_done(&names, 3))
         dlt_sleep_ms(1);
     zk_names_write(&names, "", hosts);
-    cr_assert_str_eq(hosts, "127.0.0.1:2181,::1:2182");
+    cr_assert_str_eq(hosts, "127.0.0.1:2181,::1:2182,127.0.0.1:2181");
     zk_names_write(&names, "127.0.0.1:218,::1:2182,127.0.0.9:2183", hosts);
-    cr_assert_str_eq(hosts, "127.0.0.1:2181,::1:2182,127.0.0.1:218,127.0.0.9:2183");
+    cr_assert_str_eq(hosts, "127.0.0.1:2181,::1:2182,127.0.0.1:218,127.0.0.9:2183,127.0.0.1:2181");
     zk_names_end(&names);
     zk_names_end(&names);
     meant = "127.0.0.4";
