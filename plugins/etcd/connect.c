@@ -57,6 +57,18 @@ static enum dlock_status stream_status(enum stream_result result)
     }
 }
 
+/* A server without TLS answers the first bytes of HTTP/2, a client's, by its SETTINGS: a length,
+ * their type, 4, and flags. No secret is sent. */
+static bool is_plain(const struct setup *setup)
+{
+    static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
+    unsigned char answer[9] = {0};
+
+    return stream_ask_apart(setup->cluster->host, setup->address, hello, sizeof hello, answer,
+                            sizeof answer, setup->deadline_ns) == sizeof answer &&
+           answer[0] == 0 && answer[3] == 4 && answer[4] == 0;
+}
+
 /* The channel takes the stream over. */
 static enum dlock_status channel_open(struct setup *setup)
 {
@@ -74,6 +86,10 @@ static enum dlock_status channel_open(struct setup *setup)
         bool closed = stream.ssl != NULL && (result == STREAM_CLOSED || result == STREAM_FAILED);
 
         stream_close(&stream);
+        if (closed && is_plain(setup))
+            return fail(setup, DLOCK_PROTOCOL,
+                        "the server does not speak TLS: give its port with TLS, or write etcd://, "
+                        "which encrypts nothing");
         return fail_more(setup, stream_status(result), 0, stream.why,
                          closed ? ": does it speak TLS?" : "");
     }
@@ -97,6 +113,7 @@ static enum dlock_status call_judge(struct setup *setup, const struct etcd_rpc *
     const struct etcd_call *call = &rpc->call;
     enum stream_result failed = etcd_channel_failed(setup->channel);
     enum dlock_status status = etcd_errmap_judge(call).status;
+    bool silent = false;
 
     if (rpc->no_memory)
         return fail(setup, DLOCK_NOMEM, "no memory for an answer");
@@ -112,10 +129,11 @@ static enum dlock_status call_judge(struct setup *setup, const struct etcd_rpc *
         status = DLOCK_UNAVAILABLE;
     if (status == DLOCK_OK)
         return status;
+    silent = failed == STREAM_CLOSED && !setup->config->secure && !setup->answered;
+    if (silent && stream_wants_tls(setup->cluster->host, setup->address, setup->deadline_ns))
+        return fail(setup, DLOCK_PROTOCOL, "the server speaks TLS: write etcds://");
     return fail_more(setup, status, call->grpc_status, call->text,
-                     failed == STREAM_CLOSED && !setup->config->secure && !setup->answered
-                         ? ": does it want TLS, etcds://?"
-                         : etcd_errmap_hint(call));
+                     silent ? ": does it want TLS, etcds://?" : etcd_errmap_hint(call));
 }
 
 /* ---- login ---- */

@@ -157,3 +157,32 @@ enum stream_result stream_connect_tls(struct stream *stream, const struct tls *t
     }
     return result;
 }
+
+size_t stream_ask_apart(const struct dlock_host *host, const struct address *address,
+                        const void *question, size_t len, void *answer, size_t size,
+                        int64_t deadline_ns)
+{
+    struct stream stream;
+    size_t received = 0;
+    bool begun = false;
+
+    stream_init(&stream, host);
+    if (stream_connect(&stream, address, deadline_ns) != STREAM_OK ||
+        stream_send(&stream, question, len, deadline_ns, &begun) != STREAM_OK ||
+        stream_receive(&stream, answer, size, deadline_ns, &received) != STREAM_OK)
+        received = 0;
+    stream_close(&stream);
+    return received;
+}
+
+/* A HelloRequest, which only a server may send: one with TLS answers by an alert. */
+bool stream_wants_tls(const struct dlock_host *host, const struct address *address,
+                      int64_t deadline_ns)
+{
+    static const unsigned char hello[] = {0x16, 3, 1, 0, 4, 0, 0, 0, 0};
+    unsigned char answer[2] = {0};
+
+    return stream_ask_apart(host, address, hello, sizeof hello, answer, sizeof answer,
+                            deadline_ns) == sizeof answer &&
+           answer[0] == 0x15 && answer[1] == 3;
+}

@@ -20,6 +20,14 @@ enum stream_result stream_connect_unix(struct stream *stream, const char *path,
 enum stream_result stream_connect_tls(struct stream *stream, const struct tls *tls,
                                       const char *name, int64_t deadline_ns);
 
+/* The first bytes of the answer to this on a connection of its own. 0: there is none in time. */
+size_t stream_ask_apart(const struct dlock_host *host, const struct address *address,
+                        const void *question, size_t len, void *answer, size_t size,
+                        int64_t deadline_ns);
+/* Whether a server that hangs up speaks TLS. It is asked apart. */
+bool stream_wants_tls(const struct dlock_host *host, const struct address *address,
+                      int64_t deadline_ns);
+
 /*
  * Connecting in steps that do not wait. After a begin that returned STREAM_OK, repeat the step when
  * poll finds *events, until it does not return STREAM_TIMEOUT. tls_begin and tls_step do the same

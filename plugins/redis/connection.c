@@ -29,25 +29,6 @@ void redis_connection_after_fork(struct redis_connection *connection)
         (void)close(connection->stream.fd);
 }
 
-/* The first bytes of the answer to this, on a connection of its own. 0: there is none. */
-static size_t ask_apart(const struct redis_connection *connection, const void *question, size_t len,
-                        void *answer, size_t size, int64_t deadline_ns)
-{
-    const struct resp_config *config = connection->config;
-    struct stream stream;
-    size_t received = 0;
-    bool begun = false;
-
-    stream_init(&stream, connection->stream.host);
-    if (config->path != NULL ||
-        stream_connect(&stream, &config->address, deadline_ns) != STREAM_OK ||
-        stream_send(&stream, question, len, deadline_ns, &begun) != STREAM_OK ||
-        stream_receive(&stream, answer, size, deadline_ns, &received) != STREAM_OK)
-        received = 0;
-    stream_close(&stream);
-    return received;
-}
-
 /* Redis waits in silence for the end of a line that a TLS client never sends. No secret is sent. A
  * server with TLS may answer in plain text, too, with an error of its own. */
 static bool is_plain(const struct redis_connection *connection, int64_t deadline_ns)
@@ -65,16 +46,19 @@ static bool is_plain(const struct redis_connection *connection, int64_t deadline
         "-ERR unknown command",
         "-ERR max number of clients",
     };
+    const struct resp_config *config = connection->config;
     char answer[32] = "";
 
-    (void)ask_apart(connection, ping, sizeof ping - 1, answer, sizeof answer - 1, deadline_ns);
+    if (config->path == NULL)
+        (void)stream_ask_apart(connection->stream.host, &config->address, ping, sizeof ping - 1,
+                               answer, sizeof answer - 1, deadline_ns);
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
         if (strncmp(answer, answers[i], strlen(answers[i])) == 0)
             return true;
     return false;
 }
 
-/* After some silence the server is asked aside, while the handshake goes on. */
+/* After some silence the server is asked apart, while the handshake goes on. */
 static enum stream_result secure(struct redis_connection *connection, const struct tls *tls,
                                  int64_t deadline_ns)
 {
@@ -121,17 +105,12 @@ enum dlock_status redis_connection_open(struct redis_connection *connection,
                            connection->stream.why);
 }
 
-/* The goodbye of a TLS client, which a TLS server answers by an alert of its own. */
 bool redis_connection_wants_tls(const struct redis_connection *connection, int64_t deadline_ns)
 {
-    static const unsigned char goodbye[] = {0x15, 3, 1, 0, 2, 1, 0};
     const struct resp_config *config = connection->config;
-    unsigned char answer[2] = {0};
 
-    return config != NULL && !config->secure && !connection->heard &&
-           ask_apart(connection, goodbye, sizeof goodbye, answer, sizeof answer, deadline_ns) ==
-               sizeof answer &&
-           answer[0] == goodbye[0] && answer[1] == goodbye[1];
+    return config != NULL && !config->secure && config->path == NULL && !connection->heard &&
+           stream_wants_tls(connection->stream.host, &config->address, deadline_ns);
 }
 
 enum dlock_status redis_connection_send(struct redis_connection *connection, const char *bytes,

@@ -3,6 +3,7 @@
 /* What is refused when a connection is made, with which status, and what is not. */
 #include "endpoint_fixture.h"
 #include "process.h"
+#include "scripted_client.h"
 
 #include <dlfcn.h>
 #include <netdb.h>
@@ -193,7 +194,23 @@ Test(plain, OPN_3_TLS_with_a_member_that_has_none)
 {
     start(NULL);
     e_target("etcds", server.members[0].address, NULL, NULL);
-    e_want_open(DLOCK_UNAVAILABLE, "does it speak TLS?");
+    e_want_open(DLOCK_PROTOCOL, "the server does not speak TLS");
+}
+
+/* So does a proxy whose member is down: that is waited for, with either scheme. */
+Test(plain, OPN_3_a_server_that_hangs_up_whatever_it_is_asked)
+{
+    static const char *const schemes[] = {"etcd", "etcds"};
+    static const char *const hints[] = {"does it want TLS", "does it speak TLS"};
+    struct dlt_scripted silent;
+
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        cr_assert(dlt_scripted_start(&silent, "conn\nany\nclose\nconn\nany\nclose\n"), "%s",
+                  silent.report);
+        e_target(schemes[i], silent.address, NULL, NULL);
+        e_want_open(DLOCK_UNAVAILABLE, hints[i]);
+        (void)dlt_scripted_finish(&silent, 0);
+    }
 }
 
 /* ---- behind a proxy of etcd ---- */

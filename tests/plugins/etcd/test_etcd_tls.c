@@ -75,7 +75,7 @@ Test(tls, OPN_3_a_plain_connection_to_a_member_with_TLS)
     start("server", false);
     e.s.target.scheme = "etcd";
     e.s.options[0][0][0] = '\0';
-    e_want_open(DLOCK_UNAVAILABLE, "does it want TLS, etcds://?");
+    e_want_open(DLOCK_PROTOCOL, "the server speaks TLS: write etcds://");
 }
 
 static void show(const char *certificate, const char *key)
