@@ -162,6 +162,7 @@ static enum dlock_status pipeline_make(struct redis_pool *pool, int64_t deadline
         *out = NULL;
         return status;
     }
+    (*out)->config.settings_hidden = server_info->fsync[0] == '\0';
     guard_set(pool, *out, server_info);
     atomic_store(&(*out)->viewed_ns, now(pool));
     atomic_store(&(*out)->settings_ns, now(pool));

@@ -43,7 +43,8 @@ struct resp_config {
     bool spin;  /* poll for an answer before sleeping for it */
     bool unsafe_eviction;
     int64_t restart_guard_ms;
-    bool asks_past; /* it matters whether the server was a replica */
+    bool asks_past;       /* it matters whether the server was a replica */
+    bool settings_hidden; /* the user may not read them, as an earlier question found */
     char endpoint[64];
     bool all_keys; /* declare every key that a script may use, as a cluster wants: more bytes */
     enum resp_failover failover;

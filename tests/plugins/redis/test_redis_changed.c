@@ -178,6 +178,34 @@ Test(changed, C16_durability_that_a_setting_ends_is_gone)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_CONFIG, "it throws locks away: %s", s.err.message);
 }
 
+static long count_of(const char *command, const char *what)
+{
+    const char *at = strstr(dlt_redis_ask(&server, "INFO commandstats"), command);
+
+    at = at != NULL ? strstr(at, what) : NULL;
+    return at != NULL ? strtol(at + strlen(what), NULL, 10) : 0;
+}
+
+/* An administrator who looks at what was refused sees no client that tries for ever. */
+Test(changed, SEC_settings_that_the_user_may_not_read_are_asked_for_once)
+{
+    long refused = 0, asked = 0;
+
+    dlt_session_init(&s, "redis", server.address);
+    dlt_session_option(&s, "restart_guard", "0");
+    dlt_session_option(&s, "failover", "auto");
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    refused = count_of("cmdstat_config|get:", "rejected_calls=");
+    asked = count_of("cmdstat_info:", "calls=");
+    cr_assert_gt(refused, 0);
+    dlt_host_advance(&s.host, SETTINGS_MS);
+    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_gt(count_of("cmdstat_info:", "calls="), asked + 3, "it looked again");
+    cr_assert_eq(count_of("cmdstat_config|get:", "rejected_calls="), refused);
+}
+
 /* C1: a server that writes everything down may not have done so before it started, and may not read
  * it when it starts. */
 Test(changed, C1_a_durable_server_has_a_guard_and_bounds_the_ttl)

@@ -114,8 +114,8 @@ static bool ends_the_connection(const char *error)
  * question, and the next connection is asked. */
 Test(replies, TRY_4_an_error_instead_of_what_the_server_gives)
 {
-    play("conn\n" HELLO "any 5\nsend \"-BUSY running a script\\r\\n-A b\\r\\n-A b\\r\\n-A "
-         "b\\r\\n-A b\\r\\n\"\nend\n"
+    play("conn\n" HELLO
+         "any 4\nsend \"-BUSY running a script\\r\\n-A b\\r\\n-A b\\r\\n-A b\\r\\n\"\nend\n"
          "conn\n" HELLO "any\nsend \"" GRANT("1") "\"\n");
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
     dlt_host_advance(&s.host, 10000);
