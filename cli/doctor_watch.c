@@ -55,9 +55,9 @@ static void *listener_main(void *arg)
     while (fds[1].revents == 0) {
         int n;
 
+        descendants_reap(0); /* at first, those that ended before this program was executed */
         (void)poll(fds, 2, -1);
         while ((n = signals_next(&watch->signals)) != 0) {
-            descendants_reap(0);
             if (n == SIGCHLD)
                 continue;
             (void)eventfd_write(watch->stopped, 1);
