@@ -208,7 +208,7 @@ public:
     {
         return try_lock_for(limit - Clock::now());
     }
-    void unlock() noexcept { (void)release(); }
+    void unlock() noexcept { (void)release_as(false); }
 
     /* dlock_acquire and dlock_unlock, for the calling thread. A release that the store did not
      * answer may be repeated by the same thread. */
@@ -267,6 +267,7 @@ protected:
     };
 
     dlock::outcome acquire_as(dlock_mode mode, int64_t timeout_ms);
+    dlock::outcome release_as(bool repeats) noexcept;
     template <class Call> dlock::outcome on_handle(Call call) noexcept;
     static bool decided(const dlock::outcome &outcome);
     template <class Rep, class Period>
@@ -320,7 +321,7 @@ public:
     {
         return try_lock_shared_for(limit - Clock::now());
     }
-    void unlock_shared() noexcept { (void)release(); }
+    void unlock_shared() noexcept { (void)release_as(false); }
 
     dlock::outcome acquire_shared(int64_t timeout_ms = DLOCK_WAIT)
     {
@@ -459,11 +460,17 @@ template <class Call> dlock::outcome dlock::mutex::on_handle(Call call) noexcept
 
 inline dlock::outcome dlock::mutex::release() noexcept
 {
+    return release_as(true);
+}
+
+/* repeats: the thread keeps its handle if the store does not answer. */
+inline dlock::outcome dlock::mutex::release_as(bool repeats) noexcept
+{
     ::dlock *handle = native_handle();
     dlock::outcome outcome =
         on_handle([](::dlock *held, dlock_error *err) { return dlock_unlock(held, err); });
 
-    bool ended = outcome.status() == DLOCK_OK || outcome.status() == DLOCK_LOST ||
+    bool ended = !repeats || outcome.status() == DLOCK_OK || outcome.status() == DLOCK_LOST ||
                  outcome.status() == DLOCK_NOT_HELD; /* else: it may be repeated */
 
     if (handle && ended && dlock_state(handle) == DLOCK_STATE_FREE) /* else: acquired again */

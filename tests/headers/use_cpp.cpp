@@ -268,7 +268,11 @@ static void release_is_repeated(const dlock::client &client, const char *uri)
     check(mutex.release().status() == DLOCK_OK, "it can be repeated");
     check(mutex.release().status() == DLOCK_NOT_HELD, "until it is answered");
     check(mutex.try_lock(), "and the name is free");
+    writer = writer_start(path);
     mutex.unlock();
+    kill(writer, SIGKILL);
+    waitpid(writer, nullptr, 0);
+    check(mutex.native_handle() == nullptr, "unlock leaves the thread no handle to repeat it with");
 }
 
 /* In a child of fork: FORKED, and the destructors send nothing. */
