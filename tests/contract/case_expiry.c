@@ -71,10 +71,12 @@ static void *lease_main(void *arg)
         asked_ns = dlt_now_ns();
         status = dlock_trylock(lease->next, &dlt_err);
         got_ns = dlt_now_ns();
-        if (status == DLOCK_BUSY)
-            DLT_BETWEEN(lease->latest_ns, asked_ns, late_ms(lease),
-                        "a lease of %" PRId64 " ms still held its name after its end",
-                        lease->ttl_ms);
+        /* No ruler: a store that is always a little late has to be seen on a busy machine, too. */
+        DLT_CHECK(status != DLOCK_BUSY ||
+                      asked_ns <= lease->latest_ns + late_ms(lease) * DLT_NS_PER_MS,
+                  "a lease of %" PRId64 " ms still held its name %.0f ms after its end, want at "
+                  "most %" PRId64 " ms",
+                  lease->ttl_ms, (double)(asked_ns - lease->latest_ns) / 1e6, late_ms(lease));
         if (status == DLOCK_BUSY)
             dlt_sleep_ms(ASK_MS);
     }

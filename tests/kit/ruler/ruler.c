@@ -14,12 +14,12 @@
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  (1000 * NS_PER_MS)
 #define STEP_NS   (5 * NS_PER_MS)
-#define PUNCTUAL  (2 * NS_PER_MS) /* of a sleep: no theft */
-#define STEPS     65536           /* five minutes */
+#define STALL_NS  (100 * NS_PER_MS)
+#define STEPS     65536 /* five minutes */
 
-/* How much had been stolen at a moment, all in all. */
+/* late_ns: of this step; the rest is of all steps up to it. */
 struct step {
-    int64_t at_ns, stolen_ns;
+    int64_t at_ns, late_ns, stalls_ns, pressure_ns;
 };
 
 static struct step steps[STEPS];
@@ -51,34 +51,32 @@ static int64_t pressure_ns(void)
     return total == NULL ? -1 : strtoll(total + strlen("total="), NULL, 10) * 1000;
 }
 
-static void step_add(int64_t at_ns, int64_t stolen_ns)
+static void step_add(struct step step)
 {
     uint64_t n = atomic_load(&step_count);
 
-    steps[n % STEPS] = (struct step){at_ns, stolen_ns};
+    steps[n % STEPS] = step;
     atomic_store(&step_count, n + 1);
 }
 
 static void *watch(void *arg)
 {
-    int64_t stolen_ns = 0, pressure = pressure_ns(), due_ns = now_ns();
+    struct step step = {.at_ns = now_ns()};
+    int64_t pressure = pressure_ns();
 
     (void)arg;
     for (;;) {
-        int64_t at_ns = 0, late_ns = 0, more = 0, waited_ns = 0;
-        struct timespec until;
+        int64_t due_ns = step.at_ns + STEP_NS, more = 0;
+        struct timespec until = {due_ns / NS_PER_S, due_ns % NS_PER_S};
 
-        step_add(due_ns, stolen_ns);
-        due_ns += STEP_NS;
-        until = (struct timespec){due_ns / NS_PER_S, due_ns % NS_PER_S};
+        step_add(step);
         (void)clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &until, NULL);
-        at_ns = now_ns();
-        late_ns = at_ns - due_ns > PUNCTUAL ? at_ns - due_ns : 0;
+        step.at_ns = now_ns();
+        step.late_ns = step.at_ns - due_ns;
+        step.stalls_ns += step.late_ns >= STALL_NS ? step.late_ns : 0;
         more = pressure_ns();
-        waited_ns = more > pressure && pressure >= 0 ? more - pressure : 0;
-        stolen_ns += late_ns > waited_ns ? late_ns : waited_ns;
+        step.pressure_ns += more > pressure && pressure >= 0 ? more - pressure : 0;
         pressure = more >= 0 ? more : pressure;
-        due_ns = at_ns;
     }
     return NULL;
 }
@@ -109,8 +107,8 @@ int64_t dlt_ruler_now_ns(void)
     return now_ns();
 }
 
-/* What was stolen until at_ns: of the first step that is not before it. */
-static int64_t stolen_until(int64_t at_ns)
+/* The first step that is not before at_ns. */
+static uint64_t step_at(int64_t at_ns)
 {
     uint64_t end = atomic_load(&step_count), begin = end > STEPS / 2 ? end - STEPS / 2 : 0;
 
@@ -122,7 +120,21 @@ static int64_t stolen_until(int64_t at_ns)
         else
             end = middle;
     }
-    return steps[begin % STEPS].stolen_ns;
+    return begin;
+}
+
+static int64_t stolen_between(int64_t begin_ns, int64_t end_ns)
+{
+    uint64_t begin = step_at(begin_ns), end = step_at(end_ns);
+    const struct step *from = &steps[begin % STEPS], *to = &steps[end % STEPS];
+    int64_t late_ns = 0;
+
+    for (uint64_t n = begin; n <= end; n++) {
+        if (steps[n % STEPS].late_ns > late_ns)
+            late_ns = steps[n % STEPS].late_ns;
+    }
+    return dlt_ruler_stolen(late_ns, to->stalls_ns - from->stalls_ns,
+                            to->pressure_ns - from->pressure_ns);
 }
 
 /* Until the thread has made a step at or after at_ns, which it does as soon as it can run. */
@@ -137,6 +149,15 @@ static void steps_await(int64_t at_ns)
             return;
         (void)nanosleep(&pause, NULL);
     }
+}
+
+int64_t dlt_ruler_stolen(int64_t late_ns, int64_t stalls_ns, int64_t pressure_ns)
+{
+    int64_t stolen_ns = stalls_ns > late_ns ? stalls_ns : late_ns;
+
+    if (pressure_ns > DLT_RULER_WAKES * late_ns)
+        pressure_ns = DLT_RULER_WAKES * late_ns;
+    return pressure_ns > stolen_ns ? pressure_ns : stolen_ns;
 }
 
 enum dlt_ruling dlt_ruling(int64_t took_ns, int64_t stolen_ns, int64_t most_ns)
@@ -155,7 +176,7 @@ enum dlt_ruling dlt_ruler_judge(int64_t begin_ns, int64_t end_ns, int64_t most_m
 
     if (took_ns > most_ms * NS_PER_MS && atomic_load(&started_by) == getpid()) {
         steps_await(end_ns);
-        stolen_ns = stolen_until(end_ns) - stolen_until(begin_ns);
+        stolen_ns = stolen_between(begin_ns, end_ns);
     }
     if (measure != NULL) {
         measure->took_ms = (double)took_ns / NS_PER_MS;

@@ -2,11 +2,14 @@
 /*
  * ruler.h - judges upper bounds of time. A test asks it, and never compares a duration itself.
  *
- * A busy machine takes time away from a test. A thread measures how much: in steps of some
- * milliseconds it adds the greater of two numbers, the growth of "some" in /proc/pressure/cpu (time
- * in which a task waited for a processor) and its own lateness (which sees a stopped process, too).
- * A call is late only by time that the machine left to the test. If the machine took more than the
- * bound itself, the measurement says nothing: it is void.
+ * A busy machine takes time away from a test. A thread that sleeps again and again for some
+ * milliseconds measures how much: how late it was at most, all stalls of a tenth of a second and
+ * more (it sees a stopped process, too), and the growth of "some" in /proc/pressure/cpu (time in
+ * which a task of any program waited for a processor). The pressure counts up to DLT_RULER_WAKES
+ * times the greatest lateness: beside programs that keep all processors busy it grows like the
+ * clock, and a call that sleeps loses little by that. A call is late only by time that the machine
+ * left to the test. If the machine took more than the bound itself, the measurement says nothing:
+ * it is void.
  *
  * Lower bounds need no ruler: no machine makes a call return early.
  */
@@ -14,6 +17,8 @@
 #define DLT_RULER_H
 
 #include <stdint.h>
+
+#define DLT_RULER_WAKES 20 /* of threads and servers, one after the other, in a call */
 
 enum dlt_ruling { DLT_IN_TIME, DLT_LATE, DLT_VOID };
 
@@ -36,7 +41,8 @@ int64_t dlt_ruler_now_ns(void);
 enum dlt_ruling dlt_ruler_judge(int64_t begin_ns, int64_t end_ns, int64_t most_ms,
                                 struct dlt_measure *measure);
 
-/* The rule itself, without a clock: what the machine took within stolen_ns counts for the call. */
+/* The rules themselves, without a clock. */
+int64_t dlt_ruler_stolen(int64_t late_ns, int64_t stalls_ns, int64_t pressure_ns);
 enum dlt_ruling dlt_ruling(int64_t took_ns, int64_t stolen_ns, int64_t most_ns);
 
 /* dlt_ruler_judge until now, for tests that cannot be repeated. Returns 0 only for a late call. A

@@ -27,6 +27,14 @@ Test(ruler, what_the_machine_took_does_not_count)
     cr_assert_eq(dlt_ruling(151, 50, 100), DLT_LATE);
 }
 
+Test(ruler, what_the_machine_took)
+{
+    cr_assert_eq(dlt_ruler_stolen(3, 0, 0), 3, "late once");
+    cr_assert_eq(dlt_ruler_stolen(300, 900, 0), 900, "stopped several times");
+    cr_assert_eq(dlt_ruler_stolen(30, 0, 500), 500, "others waited for processors");
+    cr_assert_eq(dlt_ruler_stolen(10, 0, 5000), 200, "and this program hardly did");
+}
+
 Test(ruler, a_machine_that_took_more_than_the_bound_makes_it_void)
 {
     cr_assert_eq(dlt_ruling(200, 100, 100), DLT_IN_TIME);
