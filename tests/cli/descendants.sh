@@ -1,7 +1,8 @@
 #!/bin/bash
 # Tests: cli/descendants.c cli/supervise.c
 # SPDX-License-Identifier: MIT
-# Processes that the command of dlock run has started, in groups and sessions of their own: which of them end with it?
+# Processes that the command of dlock run has started, in groups and sessions of their own: which of them end with it,
+# and after a loss at the end of the lease (C14)?
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
 # shellcheck disable=SC2016 # $ belongs to the inner shells
 # shellcheck source=tests/cli/kit.sh

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/net/tls_context.c */
-/* Certificates are renewed while a client is open: each new connection uses what is in the files.
- */
+/* Certificates are renewed while a client is open: each new connection uses what is in the files
+ * (C17). */
 #include "redis_kit.h"
 
 #include <criterion/criterion.h>

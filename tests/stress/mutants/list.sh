@@ -76,13 +76,13 @@ mutant 10 "the fence rises in the transaction that holds the row" "$mysql" \
     plugins/mysql/session_lock.c \
     "    control_input(control, session, req);
     status = req->mode == DLOCK_SHARED ?" \
-    "    my_control_end(&session->shared->control);
+    "    my_control_end(&session->shared->control, control);
     control = &session->conn;
     control_input(control, session, req);
     status = req->mode == DLOCK_SHARED ?" \
     plugins/mysql/session_lock.c \
     "    grant->fence_room = MY_FENCE_STEP - 1;
-    my_control_end(&session->shared->control);" \
+    my_control_end(&session->shared->control, control);" \
     "    grant->fence_room = MY_FENCE_STEP - 1;"
 
 mutant 11 "a row lock on a row that is not there" "$mysql" \

@@ -12,7 +12,7 @@ set(SIM_FIRST_sim_defect_batch_answers_are_mixed_up 600)
 set(SIM_FIRST_sim_async_defect_lengthens_past_the_deadline 205)
 set(SIM_FIRST_sim_async_defect_FO_1_a_start_is_guarded_for_T_alone 440)
 set(SIM_FIRST_sim_async_defect_FO_9_believes_any_message 1470)
-set(SIM_FIRST_sim_defect_FO_9_believes_any_message 200)
+set(SIM_FIRST_sim_defect_FO_9_believes_any_message 520)
 
 # dlt_add_sim_defect(<name> <profile> <store> <seeds> <rule> {<file> <original> <mutated>}...)
 # NO_<rule>: it is a part of other defects, and alone does not break that rule.
