@@ -164,20 +164,33 @@ enum dlock_status my_peer_refused(const char *endpoint, int verdict, struct dloc
                       X509_verify_cert_error_string(verdict));
 }
 
+/* The library takes it for an error, and goes no further. It takes each version from 10 on for a
+ * greeting, and goes on to the next packet after a report of progress, which is an error 65535. */
+static bool is_refusal(const unsigned char *bytes, size_t len)
+{
+    const bool is_progress = len > 6 && bytes[5] == 0xff && bytes[6] == 0xff;
+
+    return len > 4 && (bytes[4] < 10 || (bytes[4] == 0xff && !is_progress));
+}
+
 /* Four bytes of header, of which three are the length, the version of the protocol, the server's
  * version with a 0, the number of the connection (4), a part of the salt (8), 0, and what the
  * server offers (2). */
 enum my_greeting my_peer_greeting(const unsigned char *bytes, size_t len, size_t *want)
 {
-    const unsigned char *end = len > 5 ? memchr(bytes + 5, '\0', len - 5) : NULL;
-    const size_t at = end != NULL ? (size_t)(end - bytes) + 1 + 4 + 8 + 1 : 0;
+    const unsigned char *end = NULL;
+    size_t at = 0;
 
-    if (len > 4 && bytes[4] != 10) /* an error, or something else */
-        return MY_GREETING_TLS;
     *want = len < 4 ? 4 : 4 + ((size_t)bytes[0] | (size_t)bytes[1] << 8 | (size_t)bytes[2] << 16);
-    if (len < *want && *want <= MY_GREETING_MAX)
+    if (*want > MY_GREETING_MAX)
+        *want = MY_GREETING_MAX;
+    if (len < *want || len < 4)
         return MY_GREETING_SHORT;
-    if (end == NULL || at + 2 > len)
+    if (is_refusal(bytes, *want))
+        return MY_GREETING_TLS;
+    end = *want > 5 && bytes[4] != 0xff ? memchr(bytes + 5, '\0', *want - 5) : NULL;
+    at = end != NULL ? (size_t)(end - bytes) + 1 + 4 + 8 + 1 : 0;
+    if (end == NULL || at + 2 > *want)
         return MY_GREETING_PLAIN;
     return ((bytes[at] | (unsigned)bytes[at + 1] << 8) & CLIENT_TLS) != 0 ? MY_GREETING_TLS
                                                                           : MY_GREETING_PLAIN;

@@ -27,7 +27,7 @@ enum dlock_status my_peer_refused(const char *endpoint, int verdict, struct dloc
 /* What a server sends first. */
 enum my_greeting {
     MY_GREETING_SHORT, /* more is to come; *want says how many bytes make it whole */
-    MY_GREETING_TLS,   /* it offers TLS, or is no greeting: the library says what is wrong */
+    MY_GREETING_TLS,   /* it offers TLS, or refuses us: the library says why */
     MY_GREETING_PLAIN /* it offers none, and the library would go on and show the password's hash */
 };
 

@@ -126,7 +126,6 @@ Test(mysql_tls, no_variable_of_the_environment_switches_the_check_off)
 
 /* What a server that offers no TLS says first, up to its capabilities, and the rest. */
 #define FIRST        \
-    "\\x0a"          \
     "10.11.0\\0"     \
     "\\x07\\0\\0\\0" \
     "12345678\\0"    \
@@ -135,24 +134,37 @@ Test(mysql_tls, no_variable_of_the_environment_switches_the_check_off)
     "\\xf7\\x2d\\x02\\0\\xff\\x81\\x15\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0" \
     "123456789012\\0mysql_native_password\\0"
 
+/* With this version of the protocol. */
+#define GREETING(version) "\"\\x" version FIRST REST "\"\n"
+
+/* For the library, all of these are a greeting of a server without TLS; the last one has a report
+ * of progress before it. */
+static const char *const plain_scripts[] = {
+    "conn\nsend-packet 0 " GREETING("0a") "end\n",
+    "conn\nsend \"\\x4b\\0\"\ndelay 50\nsend \"\\0\\0\\x0a" FIRST "\"\ndelay 50\nsend \"" REST
+    "\"\nend\n",
+    "conn\nsend-packet 0 " GREETING("0b") "end\n",
+    "conn\nsend-packet 0 " GREETING("fe") "end\n",
+    "conn\nsend "
+    "\"\\x0b\\0\\0\\0\\xff\\xff\\xff\\x01\\x01\\x01\\0\\0\\0\\x01x\\x4b\\0\\0\\x01\\x0a" FIRST REST
+    "\"\nend\n",
+};
+
 Test(mysql_tls, a_server_without_TLS_gets_no_login)
 {
     static const char *const checks[] = {"full", "ca", "none"};
-    static const char *const scripts[] = {"conn\nsend-packet 0 \"" FIRST REST "\"\nend\n",
-                                          "conn\nsend \"\\x4b\\0\"\ndelay 50\nsend \"\\0\\0" FIRST
-                                          "\"\ndelay 50\n"
-                                          "send \"" REST "\"\nend\n"};
+    const size_t count = sizeof plain_scripts / sizeof plain_scripts[0];
 
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 3 * count; i++) {
         struct dlt_scripted plain;
 
-        cr_assert(dlt_scripted_start(&plain, scripts[i % 2]), "%s", plain.report);
+        cr_assert(dlt_scripted_start(&plain, plain_scripts[i % count]), "%s", plain.report);
         server.port = plain.port;
         dlt_session_init(&session, &server);
         (void)snprintf(session.address, sizeof session.address, "%s", plain.address);
         dlt_session_option(&session, "tls", "1");
         dlt_session_option(&session, "ca", "/dev/null");
-        dlt_session_option(&session, "verify", checks[i / 2]);
+        dlt_session_option(&session, "verify", checks[i / count]);
         dlt_want(&session, DLOCK_CONFIG, "does not support TLS");
         cr_assert(dlt_scripted_finish(&plain, 5000), "%s", plain.report);
     }
