@@ -20,6 +20,7 @@
 #include "peer.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -228,26 +229,40 @@ static struct connect_thread *thread_new(struct my_connection *conn, const char 
     return thread;
 }
 
-/* true: the thread has ended, and its outcome is in conn and call. */
-static bool thread_await_locked(struct connect_thread *thread, struct my_connection *conn,
-                                struct my_call *call)
+/* Waits for the thread, which is not the caller's any more then. If conn has a handle already, it
+ * keeps that unless the thread has made a connection. */
+static enum dlock_status thread_await(struct connect_thread *thread, struct my_connection *conn,
+                                      struct my_call *call)
 {
+    enum dlock_status status = DLOCK_TIMEOUT;
+    bool done = false;
+
+    lock();
     while (!thread->done && sleep_locked(conn))
         ;
-    if (thread->done) {
+    done = thread->done;
+    if (!done) {
+        alone_add_locked(thread);
+        if (clock_now(NULL) < thread->until_ns)
+            thread->left = true;
+        else
+            abandon_locked(thread);
+    }
+    unlock();
+    if (!done)
+        return DLOCK_TIMEOUT;
+    status = thread->status;
+    if (conn->mysql != NULL && status == DLOCK_OK)
+        my_async_close(conn);
+    if (conn->mysql == NULL) {
         call->failed = thread->call.failed;
         call->verdict = thread->call.verdict;
         conn->mysql = thread->conn.mysql;
         conn->dead = thread->conn.dead;
         thread->conn.mysql = NULL;
-        return true;
     }
-    alone_add_locked(thread);
-    if (clock_now(NULL) < thread->until_ns)
-        thread->left = true;
-    else
-        abandon_locked(thread);
-    return false;
+    thread_free(thread);
+    return status;
 }
 
 static enum dlock_status thread_start(struct my_connection *conn, const char *password,
@@ -274,30 +289,44 @@ static enum dlock_status thread_start(struct my_connection *conn, const char *pa
     return DLOCK_OK;
 }
 
-enum dlock_status my_connect_thread_run(struct my_connection *conn, struct my_call *call)
+/* The server ends a connection that nobody uses, or itself. */
+static bool is_over(struct connect_thread *thread)
 {
-    struct connect_thread *thread = NULL;
-    enum dlock_status status = DLOCK_OK;
-    bool done = false;
+    struct pollfd end = {.events = POLLIN};
+    bool over = false;
 
     lock();
-    thread = left_take_locked(conn->host, call->text);
+    end.fd = thread->socket - 1;
+    over = thread->done && poll(&end, 1, 0) != 0;
     unlock();
-    if (thread != NULL)
-        my_async_close(conn); /* another handle comes */
-    else
-        status = thread_start(conn, call->text, &thread);
-    if (status != DLOCK_OK)
-        return status;
-    status = DLOCK_TIMEOUT;
-    lock();
-    done = thread_await_locked(thread, conn, call);
-    if (done)
-        status = thread->status;
-    unlock();
-    if (done)
+    return over;
+}
+
+static struct connect_thread *left_take(const struct my_connection *conn, const char *password)
+{
+    struct connect_thread *thread = NULL;
+
+    for (;;) {
+        lock();
+        thread = left_take_locked(conn->host, password);
+        unlock();
+        if (thread == NULL || !is_over(thread))
+            return thread;
         thread_free(thread);
-    return status;
+    }
+}
+
+enum dlock_status my_connect_thread_run(struct my_connection *conn, struct my_call *call)
+{
+    struct connect_thread *thread = left_take(conn, call->text);
+    enum dlock_status status = DLOCK_TIMEOUT;
+
+    if (thread != NULL)
+        status = thread_await(thread, conn, call);
+    if (status != DLOCK_TIMEOUT || (thread != NULL && my_connection_now(conn) >= conn->deadline_ns))
+        return status;
+    status = thread_start(conn, call->text, &thread);
+    return status == DLOCK_OK ? thread_await(thread, conn, call) : status;
 }
 
 void my_connect_thread_end(const void *client)

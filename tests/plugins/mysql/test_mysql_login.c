@@ -36,13 +36,18 @@ static void stop(void)
 }
 
 /* Another session, in less time than the server needs for its greeting. */
-static void too_short(void)
+static void too_short_while(const char *line)
 {
     s.call_ms = 100;
-    tell("hold s2c *");
+    tell(line);
     cr_assert_eq(dlt_session_join(&t, &s), DLOCK_UNAVAILABLE, "%s", t.err.message);
     dlt_session_close(&t);
     s.call_ms = 5000;
+}
+
+static void too_short(void)
+{
+    too_short_while("hold s2c *");
 }
 
 /* How many connections the proxy has passed on. */
@@ -112,6 +117,30 @@ Test(session, C8_a_login_that_never_ends_keeps_nobody_out)
     tell("pass s2c"); /* what is held stays so */
     cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
     cr_assert(accepted("3"), "%s", proxy.answer);
+    stop();
+}
+
+/* Nor does it shorten a call that has more time than it has itself. */
+Test(session, C8_a_login_that_is_about_to_be_given_up_ends_no_call)
+{
+    start();
+    too_short_while("blackhole both conn=2");
+    dlt_sleep_ms(1000);
+    cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
+    cr_assert(accepted("3"), "%s", proxy.answer);
+    stop();
+}
+
+/* A restart of the server, or its limit for connections that say nothing. */
+Test(session, C8_a_login_that_the_server_has_ended_meanwhile_is_not_used)
+{
+    start();
+    too_short();
+    lets_in();
+    await_connections("2", "Sleep");
+    tell("kill fin");
+    await_connections("0", "%");
+    cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
     stop();
 }
 
