@@ -116,12 +116,26 @@ struct failures {
     struct dlock_error wrong; /* of the first one that a person must look at */
 };
 
-/* What does not depend on the member: a wrong option, no memory, or a login that the cluster
- * refused, with a code of gRPC. */
+/* A wrong option, or no memory. */
+static bool is_ours(const struct dlock_error *failure)
+{
+    return failure->status == DLOCK_INVALID || failure->status == DLOCK_NOMEM;
+}
+
+/* A login that was refused with a code of gRPC: by the cluster. Only a member of another cluster
+ * would refuse what the others take. */
 static bool is_of_all(const struct dlock_error *failure)
 {
-    return failure->status == DLOCK_INVALID || failure->status == DLOCK_NOMEM ||
-           (failure->status == DLOCK_AUTH && failure->code != 0);
+    return failure->status == DLOCK_AUTH && failure->code != 0;
+}
+
+static void failures_add(struct failures *failures, const struct dlock_error *failure)
+{
+    struct dlock_error *kept =
+        failure->status == DLOCK_UNAVAILABLE ? &failures->down : &failures->wrong;
+
+    if (kept->status == DLOCK_OK || is_of_all(failure))
+        *kept = *failure;
 }
 
 /* A member that is wrong for good ends no wait while another one may serve again. */
@@ -131,7 +145,7 @@ static enum dlock_status failures_tell(const struct failures *failures, struct d
 
     if (wrong->status == DLOCK_OK)
         return dlock_fail(err, ETCD_ORIGIN, down->status, down->code, "%s", down->message);
-    if (down->status == DLOCK_OK)
+    if (down->status == DLOCK_OK || is_of_all(wrong))
         return dlock_fail(err, ETCD_ORIGIN, wrong->status, wrong->code, "%s", wrong->message);
     return dlock_fail(err, ETCD_ORIGIN, down->status, down->code, "%s; %s", wrong->message,
                       down->message);
@@ -149,18 +163,15 @@ static enum dlock_status members_try(struct etcd_endpoints *endpoints, size_t fi
 
     for (size_t i = 0; i < count; i++) {
         struct dlock_error failure = DLOCK_ERROR_INIT;
-        struct dlock_error *kept = NULL;
 
         *index = (first + i) % count;
         if (etcd_connect(&endpoints->cluster, *index, now(endpoints) + share_ns,
                          &connection->channel, &connection->member, &failure) == DLOCK_OK)
             return DLOCK_OK;
-        if (is_of_all(&failure))
+        if (is_ours(&failure))
             return dlock_fail(err, ETCD_ORIGIN, failure.status, failure.code, "%s",
                               failure.message);
-        kept = failure.status == DLOCK_UNAVAILABLE ? &failures.down : &failures.wrong;
-        if (kept->status == DLOCK_OK)
-            *kept = failure;
+        failures_add(&failures, &failure);
     }
     return failures_tell(&failures, err);
 }

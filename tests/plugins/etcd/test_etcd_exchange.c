@@ -30,9 +30,10 @@ static const struct script *script;
 static size_t sent;                     /* calls */
 static size_t flights[8], flight_count; /* calls of each */
 static enum dlock_status refusals[32];  /* of connection attempts; OK: connected */
-static size_t attempts, asked[32];      /* members */
-static int64_t due_ns[32];              /* deadlines of attempts */
-static int64_t takes_ns;                /* how long a refused attempt takes; -1: all it has */
+static int refusal_code;
+static size_t attempts, asked[32]; /* members */
+static int64_t due_ns[32];         /* deadlines of attempts */
+static int64_t takes_ns;           /* how long a refused attempt takes; -1: all it has */
 static struct dlt_host host;
 static struct etcd_config config;
 static struct etcd_endpoints endpoints;
@@ -54,7 +55,8 @@ enum dlock_status etcd_connect(struct etcd_cluster *of, size_t index, int64_t de
         return DLOCK_OK;
     }
     host.now_ns += takes_ns >= 0 ? takes_ns : due_ns[attempt];
-    return dlock_fail(failure, "etcd", refusals[attempt], 0, "m%zu: refused %zu", index, attempt);
+    return dlock_fail(failure, "etcd", refusals[attempt], refusal_code, "m%zu: refused %zu", index,
+                      attempt);
 }
 
 void etcd_channel_free(struct etcd_channel *channel)
@@ -122,6 +124,7 @@ static void set_up(void)
     memset(refusals, 0, sizeof refusals);
     memset(&endpoints, 0, sizeof endpoints);
     made = sent = flight_count = attempts = 0;
+    refusal_code = 0;
     takes_ns = 0;
     config = (struct etcd_config){.count = 1};
     dlt_host_init(&host);
@@ -410,6 +413,21 @@ Test(exchange, C8_a_wrong_member_is_told_of_and_those_that_are_down_are_waited_f
     refusals[6] = DLOCK_NOMEM;
     cr_assert_eq(fly(NULL, 1, txn, true), DLOCK_NOMEM);
     cr_assert_eq(attempts, 7, "memory is not the member's fault");
+}
+
+/* It may be one of another cluster. If nobody takes the login, no wait for those that are down. */
+Test(exchange, C8_a_member_that_refuses_the_login_ends_nothing_if_another_one_takes_it)
+{
+    static const struct script good[] = {{ETCD_TXN, ETCD_ANSWERED, 0, "", true}};
+
+    config.count = 3;
+    refusal_code = 3; /* of gRPC */
+    refusals[0] = refusals[2] = DLOCK_UNAVAILABLE;
+    refusals[1] = refusals[3] = DLOCK_AUTH;
+    cr_assert_eq(fly(NULL, 1, txn, true), DLOCK_AUTH);
+    cr_assert_str_eq(err.message, "m1: refused 1");
+    cr_assert_eq(fly(good, 1, txn, true), DLOCK_OK, "%s", err.message);
+    cr_assert_eq(attempts, 5);
 }
 
 Test(exchange, a_dead_channel_lives_until_its_last_user)
