@@ -39,9 +39,10 @@ struct my_connection {
     bool dead;     /* a call did not end, or the server has closed: nothing is sent any more */
     int ping_wait; /* a ping has no answer yet, and the library waits for this; 0: none. Nothing but
                       my_query_catch_up may run */
-    bool in_transaction; /* what is lost now has not happened */
-    long flush;          /* the server's innodb_flush_log_at_trx_commit: 1 syncs each commit, 0
-                            leaves commits in the memory of its process for a second */
+    bool logs_statements; /* binlog_format=STATEMENT */
+    bool in_transaction;  /* what is lost now has not happened */
+    long flush;           /* the server's innodb_flush_log_at_trx_commit: 1 syncs each commit, 0
+                             leaves commits in the memory of its process for a second */
     unsigned long id;
     char server[64];
     struct my_input input;

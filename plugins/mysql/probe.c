@@ -55,7 +55,9 @@ static const struct variable variables[] = {
     {"log_bin", "SELECT @@GLOBAL.log_bin", "0",
      "if replicas follow, none of them may take over while locks are held", 0, false},
     {"binlog_format", "SELECT IF(@@GLOBAL.log_bin, @@GLOBAL.binlog_format = 'STATEMENT', 0)", "0",
-     "it is STATEMENT, and no new connection can take a lock: set it to ROW or MIXED", 0, true},
+     "it is STATEMENT: no new connection can take a lock, unless the log leaves this database out; "
+     "set it to ROW or MIXED",
+     0, true},
     {"wsrep_on",
      "SELECT COUNT(*) FROM information_schema.global_variables WHERE variable_name = 'WSREP_ON'"
      " AND variable_value <> 'OFF'",

@@ -124,9 +124,9 @@ static enum dlock_status settings_compare(const struct my_connection *conn,
 
 #define SERVER_VALUES 5
 
-/* Of a session of MariaDB: whether it is a node of a cluster; and whether InnoDB refuses each
- * change, because the log is to have statements, and READ COMMITTED does not make them the same
- * elsewhere. Builds without Galera have no variable wsrep_on. */
+/* Of a session of MariaDB: whether it is a node of a cluster; and whether InnoDB may refuse
+ * each change, because the log is to have statements, and READ COMMITTED does not make them the
+ * same elsewhere. Builds without Galera have no variable wsrep_on. */
 #define IS_NODE                                                                      \
     "(SELECT COUNT(*) FROM information_schema.session_variables WHERE variable_name" \
     " = 'WSREP_ON' AND variable_value <> 'OFF')"
@@ -154,11 +154,7 @@ static enum dlock_status server_check(struct my_connection *conn, char **values,
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
                           "%s: a Galera node: row locks are its own, strategy=session is not safe",
                           config->endpoint);
-    if (values[4] != NULL && strcmp(values[4], "0") != 0)
-        return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1665,
-                          "%s: binlog_format=STATEMENT takes no change of InnoDB's READ COMMITTED: "
-                          "SET GLOBAL binlog_format=ROW, or MIXED",
-                          config->endpoint);
+    conn->logs_statements = values[4] != NULL && strcmp(values[4], "0") != 0;
     if (values[3] != NULL && strtol(values[3], NULL, 10) < PACKET_LEAST)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1153,
                           "%s: max_allowed_packet is %.20s, want %d or more", config->endpoint,
@@ -305,7 +301,29 @@ static enum dlock_status dialect_find(struct my_connection *conn, struct dlock_e
                       conn->server);
 }
 
-enum dlock_status my_setup(struct my_connection *conn, struct dlock_error *err)
+/* A change of nothing, which the server refuses as it would refuse others. It takes them if this
+ * database is left out of the log. */
+static enum dlock_status log_check(struct my_connection *conn, struct dlock_error *err)
+{
+    char text[96];
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (!conn->logs_statements || conn->for_queue)
+        return DLOCK_OK;
+    (void)snprintf(text, sizeof text, "UPDATE %snames SET name = name WHERE FALSE",
+                   conn->config->prefix);
+    status = my_query(conn, text, err);
+    return status == DLOCK_OK ? my_query(conn, "ROLLBACK", err) : status;
+}
+
+static enum dlock_status tables_ensure(struct my_connection *conn, struct dlock_error *err)
+{
+    enum dlock_status status = log_check(conn, err);
+
+    return status == DLOCK_OK ? my_added_table_ensure(conn, err) : status;
+}
+
+static enum dlock_status setup(struct my_connection *conn, struct dlock_error *err)
 {
     struct settings settings = {.count = 0};
     enum dlock_status status = dialect_find(conn, err);
@@ -316,16 +334,28 @@ enum dlock_status my_setup(struct my_connection *conn, struct dlock_error *err)
     settings_make(conn, &settings);
     status = script_run(conn, &settings, &missing, err);
     if (status == DLOCK_OK && !missing && !conn->for_queue)
-        return my_added_table_ensure(conn, err);
+        return tables_ensure(conn, err);
     if (status != DLOCK_OK || !missing)
         return status;
     status = my_schema_create(conn, err);
     if (status == DLOCK_OK)
         status = script_run(conn, &settings, &missing, err);
     if (status == DLOCK_OK && !missing)
-        status = my_added_table_ensure(conn, err);
+        status = tables_ensure(conn, err);
     if (status == DLOCK_OK && missing)
         status = dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146, "%s: the tables %s* are gone again",
                             conn->config->endpoint, conn->config->prefix);
     return status;
+}
+
+enum dlock_status my_setup(struct my_connection *conn, struct dlock_error *err)
+{
+    enum dlock_status status = setup(conn, err);
+
+    if (status != DLOCK_CONFIG || err->code != 1665)
+        return status;
+    return dlock_fail(err, MY_ORIGIN, status, 1665,
+                      "%s: binlog_format=STATEMENT takes no change of InnoDB's READ COMMITTED: "
+                      "SET GLOBAL binlog_format=ROW, or MIXED",
+                      conn->config->endpoint);
 }

@@ -115,6 +115,27 @@ Test(own, OPN_1_a_log_of_statements)
     log_of_statements("session");
 }
 
+/* The server takes changes of a database that is not in the log. */
+static void left_out_of_the_log(const char *strategy)
+{
+    struct dlt_request a;
+
+    own(strategy, (const char *const[]){"--log-bin", "--server-id=1", "--binlog-format=STATEMENT",
+                                        "--binlog-ignore-db=locks", NULL});
+    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
+    dlt_request(&s, &a, "job", 'a', 60000);
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
+    tear_down();
+}
+
+Test(own, OPN_1_a_log_of_statements_of_other_databases)
+{
+    left_out_of_the_log("row");
+    left_out_of_the_log("insert");
+    left_out_of_the_log("session");
+}
+
 /* Another database, another dialect of SQL, and answers that are cut. */
 static void others_settings(const char *strategy)
 {
