@@ -85,7 +85,7 @@ Test(session, C8_the_login_of_a_call_that_was_too_short_is_used_by_the_next)
 {
     start();
     too_short();
-    cr_assert(accepted("2"), "%s", proxy.answer);
+    tell("await accepted=2 5000");
     lets_in();
     cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
     cr_assert(accepted("2"), "a second login: %s", proxy.answer);
@@ -102,7 +102,6 @@ Test(session, C8_a_login_that_has_ended_waits_for_the_next_call)
     too_short();
     lets_in();
     await_connections("2", "Sleep");
-    s.call_ms = 300;
     cr_assert_eq(dlt_session_join(&t, &s), DLOCK_OK, "%s", t.err.message);
     cr_assert(accepted("2"), "a second login: %s", proxy.answer);
     stop();
