@@ -178,11 +178,13 @@ enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, in
                                          enum dlock_status status, const struct dlock_grant *grant,
                                          bool *stale)
 {
+    /* Of a renewal that failed the lease may be any number. */
+    int64_t lease_ms = status == DLOCK_OK ? grant->lease_ms : 0;
     struct dl_renewal_answer answer = {sent_ns,
                                        now_ns,
                                        status,
-                                       grant->lease_ms,
-                                       dl_handle_least_ns(lock, grant->lease_ms),
+                                       lease_ms,
+                                       dl_handle_least_ns(lock, lease_ms),
                                        dl_client_random_locked(lock->client)};
     bool gone;
     bool was_held = dl_lease_state(&lock->lease, now_ns) == DLOCK_STATE_HELD;
