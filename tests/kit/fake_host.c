@@ -63,7 +63,6 @@ void dlt_host_init_running(struct dlt_host *host)
     dlt_host_init(host);
     host->runs = 1;
     host->now_ns = 0;
-    dlt_ruler_start();
 }
 
 void dlt_host_advance(struct dlt_host *host, int64_t ms)

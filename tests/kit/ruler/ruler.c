@@ -99,6 +99,9 @@ void dlt_ruler_start(void)
         abort();
     (void)pthread_attr_destroy(&attr);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    /* A fork while a thread begins leaves locks of a sanitizer taken in the child. */
+    while (atomic_load(&step_count) == 0)
+        (void)nanosleep(&(const struct timespec){0, NS_PER_MS / 10}, NULL);
 }
 
 int64_t dlt_ruler_now_ns(void)
