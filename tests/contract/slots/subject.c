@@ -27,7 +27,7 @@ static void log_print(void *arg, enum dlock_log_level level, const char *message
 
 /* ---- sides ---- */
 
-static void side_init(struct dlt_side *side, const char *uri)
+void dlt_side_init(struct dlt_side *side, const char *uri)
 {
     const char *module = getenv(DLT_SLOTS_MODULE);
 
@@ -37,12 +37,27 @@ static void side_init(struct dlt_side *side, const char *uri)
     DLT_CHECK(dl_store_open(uri, NULL, &side->host.table, &side->store, &side->err) == DLOCK_OK,
               "%s", side->err.message);
     side->plugin = side->store->plugin;
-    DLT_CHECK(side->store->target.hosts[0] == NULL || side->store->target.hosts[1] == NULL,
-              "the URI has several servers: the loss of one connection decides nothing there");
     DLT_CHECK(module == NULL || strcmp(side->plugin->name, module) == 0,
               "the scheme of the URI belongs to dlock_%s.so, not to dlock_%s.so",
               side->plugin->name, module);
     side->call_ms = CALM_MS;
+}
+
+void dlt_side_join(struct dlt_side *side, struct dlt_side *other)
+{
+    *side = (struct dlt_side){.joined = other->joined != NULL ? other->joined : &other->host,
+                              .store = other->store,
+                              .plugin = other->plugin,
+                              .call_ms = CALM_MS,
+                              .err = DLOCK_ERROR_INIT};
+}
+
+void dlt_side_fini(struct dlt_side *side)
+{
+    dlt_side_close(side);
+    if (side->joined == NULL)
+        dl_store_free(side->store);
+    side->store = NULL;
 }
 
 bool dlt_side_has(const struct dlt_side *side, uint32_t cap)
@@ -73,8 +88,9 @@ enum dlock_status dlt_side_open(struct dlt_side *side)
     side->self = aligned_alloc(16, (side->plugin->ops.session_size + 16u) / 16u * 16u);
     DLT_CHECK(side->self != NULL, "no memory");
     memset(side->self, 0, side->plugin->ops.session_size);
-    status = dl_slot_open(side->plugin, side->self, &side->host.table, &side->store->target,
-                          due_ns(side), &side->info, &side->err);
+    status = dl_slot_open(side->plugin, side->self,
+                          side->joined != NULL ? &side->joined->table : &side->host.table,
+                          &side->store->target, due_ns(side), &side->info, &side->err);
     if (status != DLOCK_OK)
         dlt_side_close(side);
     return status;
@@ -116,8 +132,11 @@ void dlt_subject_begin(struct dlt_subject *subject, const struct dlt_run *run)
     DLT_CHECK(strstr(run->uri, where) != NULL, "the URI does not have the address of --proxy, %s",
               where);
     dlt_through_uri(run->uri, where, subject->proxy.port, through, sizeof through);
-    side_init(&subject->direct, run->uri);
-    side_init(&subject->far, through);
+    dlt_side_init(&subject->direct, run->uri);
+    dlt_side_init(&subject->far, through);
+    DLT_CHECK(subject->direct.store->target.hosts[0] == NULL ||
+                  subject->direct.store->target.hosts[1] == NULL,
+              "the URI has several servers: the loss of one connection decides nothing there");
     for (int i = 0; i < 2; i++) {
         struct dlt_side *side = i == 0 ? &subject->direct : &subject->far;
         enum dlock_status status = dlt_side_open(side);
@@ -129,10 +148,8 @@ void dlt_subject_begin(struct dlt_subject *subject, const struct dlt_run *run)
 
 void dlt_subject_end(struct dlt_subject *subject)
 {
-    dlt_side_close(&subject->far);
-    dlt_side_close(&subject->direct);
-    dl_store_free(subject->far.store);
-    dl_store_free(subject->direct.store);
+    dlt_side_fini(&subject->far);
+    dlt_side_fini(&subject->direct);
     (void)dlt_proxy_stop(&subject->proxy);
 }
 

@@ -15,7 +15,8 @@
 
 /* A client with one session at most. It must not move. */
 struct dlt_side {
-    struct dl_host host; /* one for all sessions of the client [HST-1] */
+    struct dl_host host;    /* one for all sessions of the client [HST-1] */
+    struct dl_host *joined; /* that of the client which this session belongs to; NULL: host */
     struct dl_store *store;
     const struct dl_plugin *plugin;
     void *self; /* NULL: no session */
@@ -59,6 +60,13 @@ void dlt_subject_end(struct dlt_subject *subject);
 /* An order to the proxy: proxy_client.h. */
 __attribute__((format(printf, 2, 3))) void dlt_subject_tell(struct dlt_subject *subject,
                                                             const char *format, ...);
+
+/* A client of the store at the URI, without a session. */
+void dlt_side_init(struct dlt_side *side, const char *uri);
+/* A further session of the client `other`, not yet open. It ends before `other`. */
+void dlt_side_join(struct dlt_side *side, struct dlt_side *other);
+/* Closes the session, too. */
+void dlt_side_fini(struct dlt_side *side);
 
 bool dlt_side_has(const struct dlt_side *side, uint32_t cap);
 
