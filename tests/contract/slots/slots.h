@@ -36,4 +36,9 @@ void dlt_slots_wait_without_an_answer(struct dlt_run *run);
 void dlt_slots_stopped_server(struct dlt_run *run);
 void dlt_slots_lease_after_a_stop(struct dlt_run *run);
 
+/* slots_wait.c: waiting, on a good network */
+void dlt_slots_wait_is_told(struct dlt_run *run);
+void dlt_slots_wait_misses_nothing(struct dlt_run *run);
+void dlt_slots_wait_keeps_its_deadline(struct dlt_run *run);
+
 #endif

@@ -49,6 +49,13 @@ static const struct dlt_case cases[] = {
      "A server that is stopped: trylock ends by its deadline, with UNKNOWN."},
     {"lease_after_a_stop", "TRY-2", 0, DLT_SERIAL, 120, dlt_slots_lease_after_a_stop,
      "A request that waited at a stopped server gets a lease that lasts as long as it says."},
+    {"wait_is_told", "WAT-1 C13", DLOCK_CAP_WATCH, 0, 60, dlt_slots_wait_is_told,
+     "A waiter that sleeps is woken by a release, and its grant is worth what it says."},
+    {"wait_misses_nothing", "WAT-2", DLOCK_CAP_WATCH, 0, 60, dlt_slots_wait_misses_nothing,
+     "A release between the refused trylock and the watch is not missed."},
+    {"wait_keeps_its_deadline", "WAT-1 WAT-2 WAT-3", DLOCK_CAP_WATCH, 0, 60,
+     dlt_slots_wait_keeps_its_deadline,
+     "A watch of a name that is held ends at its deadline, and the next one goes on."},
 };
 
 enum {
