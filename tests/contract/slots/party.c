@@ -41,7 +41,14 @@ void dlt_party_join(struct dlt_party *party, struct dlt_party *other, const char
     opened(party);
 }
 
-static void attempt_over(struct dlt_party *party)
+void dlt_party_over(struct dlt_party *party)
+{
+    if (party->begun && !party->released && party->side.plugin->ops.forget != NULL)
+        dl_slot_forget(party->side.plugin, party->side.self, &party->attempt.req);
+    party->released = true;
+}
+
+static void attempt_end(struct dlt_party *party)
 {
     if (party->begun)
         dlt_attempt_end(&party->attempt, &party->side, party->released);
@@ -50,7 +57,7 @@ static void attempt_over(struct dlt_party *party)
 
 void dlt_party_end(struct dlt_party *party)
 {
-    attempt_over(party);
+    attempt_end(party);
     dlt_side_fini(&party->side);
 }
 
@@ -62,7 +69,7 @@ bool dlt_party_may_set(const struct dlt_party *party, const char *option)
 void dlt_party_anew(struct dlt_party *party, const char *suffix, enum dlock_mode mode,
                     int64_t ttl_ms)
 {
-    attempt_over(party);
+    attempt_end(party);
     dlt_attempt_begin(&party->attempt, party->run, &party->side, suffix, ttl_ms);
     party->attempt.req.name = (const unsigned char *)party->attempt.name.text;
     party->attempt.req.mode = mode;

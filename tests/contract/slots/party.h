@@ -45,6 +45,9 @@ bool dlt_party_may_set(const struct dlt_party *party, const char *option);
 void dlt_party_anew(struct dlt_party *party, const char *suffix, enum dlock_mode mode,
                     int64_t ttl_ms);
 
+/* The attempt is over, so that its session may be closed. */
+void dlt_party_over(struct dlt_party *party);
+
 bool dlt_party_queues(const struct dlt_party *party);
 
 /* A slot each. */

@@ -6,6 +6,11 @@
 
 #include "conformance.h"
 
+/* slots_try.c: who gets a name */
+void dlt_slots_one_of_two(struct dlt_run *run);
+void dlt_slots_readers_share(struct dlt_run *run);
+void dlt_slots_lease_ends(struct dlt_run *run);
+
 /* slots_owner.c: on a good network */
 void dlt_slots_same_token(struct dlt_run *run);
 void dlt_slots_renew_makes_nothing(struct dlt_run *run);

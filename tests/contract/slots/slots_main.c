@@ -9,6 +9,12 @@
 #include <unistd.h>
 
 static const struct dlt_case cases[] = {
+    {"one_of_two", "TRY-1 TRY-3 UNL-1", 0, 0, 60, dlt_slots_one_of_two,
+     "Of two clients one gets the name; the other is told BUSY, and for how long."},
+    {"readers_share", "TRY-1 TRY-3 UNL-1", DLOCK_CAP_RWLOCK, 0, 60, dlt_slots_readers_share,
+     "Readers hold a name together; a writer waits for the last of them, and they for it."},
+    {"lease_ends", "TRY-2 REN-2 UNL-1", 0, DLT_SERIAL, 60, dlt_slots_lease_ends,
+     "A lease ends by itself, never early and soon enough; its holder is told LOST then."},
     {"same_token", "TRY-5 TRY-2", 0, 0, 60, dlt_slots_same_token,
      "The token that holds the name takes it again, and the lease is not shortened."},
     {"renew_makes_nothing", "REN-2", 0, 0, 60, dlt_slots_renew_makes_nothing,
