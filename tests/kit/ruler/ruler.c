@@ -1,124 +1,185 @@
 /* SPDX-License-Identifier: MIT */
 #include "ruler.h"
 
+#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  (1000 * NS_PER_MS)
-#define STEP_NS   (5 * NS_PER_MS)
+#define STEP_MS   5
 #define STALL_NS  (100 * NS_PER_MS)
 #define STEPS     65536 /* five minutes */
+#define SILENT_MS 20000 /* somebody has killed it */
+
+/* The sampler is a copy of a process that may have threads, and sanitizers with locks of their own:
+ * it makes system calls, and calls nothing that a sanitizer or a shim has replaced. */
+#define IN_SAMPLER __attribute__((no_sanitize("address", "thread", "undefined")))
 
 /* late_ns: of this step; the rest is of all steps up to it. */
 struct step {
     int64_t at_ns, late_ns, stalls_ns, pressure_ns;
 };
 
-static struct step steps[STEPS];
-static _Atomic uint64_t step_count;
-static _Atomic pid_t started_by;
-static _Thread_local struct dlt_measure last;
+/* The sampler writes, the starter and its forked children read. */
+struct board {
+    pid_t group; /* is stopped together with the sampler */
+    _Atomic int has_ended;
+    _Atomic uint64_t count;
+    struct step steps[STEPS];
+};
 
-static int64_t now_ns(void)
+static struct board *_Atomic board;
+
+IN_SAMPLER static int64_t now_ns(void)
 {
-    struct timespec ts;
+    struct timespec ts = {0};
 
-    (void)clock_gettime(CLOCK_BOOTTIME, &ts);
+    (void)syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &ts);
     return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
 /* Some task waited for a processor: nanoseconds since the machine began; -1 where the kernel does
  * not count. */
-static int64_t pressure_ns(void)
+IN_SAMPLER static int64_t pressure_ns(int fd)
 {
-    char text[256] = "";
-    const char *total = NULL;
-    int fd = open("/proc/pressure/cpu", O_RDONLY | O_CLOEXEC);
+    char text[128];
+    int64_t us = 0;
+    long got = syscall(SYS_pread64, fd, text, sizeof text, 0L), at = 0;
 
-    if (fd < 0)
-        return -1;
-    if (read(fd, text, sizeof text - 1) > 0)
-        total = strstr(text, "total=");
-    (void)close(fd);
-    return total == NULL ? -1 : strtoll(total + strlen("total="), NULL, 10) * 1000;
+    while (at < got && text[at] != '\n' && text[at] != 't')
+        at++;
+    for (at += 6; at < got && text[at] >= '0' && text[at] <= '9'; at++) /* "total=" */
+        us = us * 10 + text[at] - '0';
+    return at < got ? us * 1000 : -1;
 }
 
-static void step_add(struct step step)
+IN_SAMPLER static void step_add(struct board *to, struct step step)
 {
-    uint64_t n = atomic_load(&step_count);
+    uint64_t n = atomic_load(&to->count);
 
-    steps[n % STEPS] = step;
-    atomic_store(&step_count, n + 1);
+    to->steps[n % STEPS] = step;
+    atomic_store(&to->count, n + 1);
 }
 
-static void *watch(void *arg)
+/* Sleeps again and again, until the process behind the descriptor has ended. */
+IN_SAMPLER static void watch(struct board *to, struct step step, int starter, int pressure)
 {
-    struct step step = {.at_ns = now_ns()};
-    int64_t pressure = pressure_ns();
+    int64_t before = pressure_ns(pressure);
+    struct pollfd end = {.fd = starter, .events = POLLIN};
+    struct timespec pause = {0, STEP_MS * NS_PER_MS};
 
-    (void)arg;
-    for (;;) {
-        int64_t due_ns = step.at_ns + STEP_NS, more = 0;
-        struct timespec until = {due_ns / NS_PER_S, due_ns % NS_PER_S};
+    while (end.revents == 0) {
+        int64_t due_ns = step.at_ns + STEP_MS * NS_PER_MS, more = 0;
 
-        step_add(step);
-        (void)clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &until, NULL);
+        pause = (struct timespec){0, STEP_MS * NS_PER_MS};
+        (void)syscall(SYS_ppoll, &end, 1, &pause, NULL, 8);
         step.at_ns = now_ns();
-        step.late_ns = step.at_ns - due_ns;
+        step.late_ns = step.at_ns > due_ns ? step.at_ns - due_ns : 0;
         step.stalls_ns += step.late_ns >= STALL_NS ? step.late_ns : 0;
-        more = pressure_ns();
-        step.pressure_ns += more > pressure && pressure >= 0 ? more - pressure : 0;
-        pressure = more >= 0 ? more : pressure;
+        more = pressure_ns(pressure);
+        step.pressure_ns += more > before && before >= 0 ? more - before : 0;
+        before = more;
+        step_add(to, step);
     }
-    return NULL;
+}
+
+/* A copy of the starter with none of its descriptors: nothing that the starter closes stays open.
+ */
+IN_SAMPLER static void sample(struct board *to, pid_t starter)
+{
+    struct step first = to->steps[0];
+    int fds[2];
+
+    (void)syscall(SYS_close_range, 0U, ~0U, 0U);
+    fds[0] = (int)syscall(SYS_pidfd_open, starter, 0);
+    fds[1] = (int)syscall(SYS_openat, AT_FDCWD, "/proc/pressure/cpu", O_RDONLY);
+    (void)syscall(SYS_prctl, PR_SET_NAME, "ruler", 0, 0, 0);
+    if (fds[0] >= 0)
+        watch(to, first, fds[0], fds[1]);
+    atomic_store(&to->has_ended, 1);
+    (void)syscall(SYS_exit_group, 0);
+}
+
+/* No exit signal: no wait of the starter, and no handler of SIGCHLD, sees the sampler. */
+IN_SAMPLER static void sampler_start(struct board *to, pid_t starter)
+{
+    uint64_t all = ~UINT64_C(0), old = 0;
+    long pid = 0;
+
+    to->group = (pid_t)syscall(SYS_getpgid, 0);
+    to->steps[0].at_ns = now_ns();
+    atomic_store(&to->count, 1);
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, sizeof all);
+    pid = syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
+    if (pid == 0)
+        sample(to, starter);
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
+    if (pid < 0)
+        atomic_store(&to->has_ended, 1);
+}
+
+static struct board *board_map(int fd)
+{
+    void *map = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE,
+                     MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+
+    return map == MAP_FAILED ? NULL : map;
 }
 
 void dlt_ruler_start(void)
 {
-    pid_t before = atomic_load(&started_by), self = getpid();
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigset_t all, old;
+    struct board *before = atomic_load(&board), *made = NULL;
+    int number = errno;
 
-    if (before == self || !atomic_compare_exchange_strong(&started_by, &before, self))
+    if (before != NULL && !atomic_load(&before->has_ended) && before->group == getpgrp())
         return;
-    atomic_store(&step_count, 0);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    (void)pthread_attr_init(&attr);
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attr, watch, NULL) != 0)
-        abort();
-    (void)pthread_attr_destroy(&attr);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    /* A fork while a thread begins leaves locks of a sanitizer taken in the child. */
-    while (atomic_load(&step_count) == 0)
-        (void)nanosleep(&(const struct timespec){0, NS_PER_MS / 10}, NULL);
+    made = board_map(-1);
+    if (made != NULL && atomic_compare_exchange_strong(&board, &before, made))
+        sampler_start(made, getpid());
+    else if (made != NULL)
+        (void)munmap(made, sizeof *made);
+    errno = number;
+}
+
+int dlt_ruler_open(const char *path, pid_t starter)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | (starter > 0 ? O_CREAT | O_EXCL : 0), 0600);
+    struct board *map = NULL;
+
+    if (fd >= 0 && (starter == 0 || ftruncate(fd, sizeof *map) == 0))
+        map = board_map(fd);
+    if (fd >= 0)
+        (void)close(fd);
+    if (map != NULL && starter > 0)
+        sampler_start(map, starter);
+    atomic_store(&board, map);
+    return map != NULL;
 }
 
 int64_t dlt_ruler_now_ns(void)
 {
-    dlt_ruler_start();
     return now_ns();
 }
 
-/* The first step that is not before at_ns. */
-static uint64_t step_at(int64_t at_ns)
+/* The first step that is not before at_ns, or else the last one. */
+static uint64_t step_at(const struct board *from, int64_t at_ns)
 {
-    uint64_t end = atomic_load(&step_count), begin = end > STEPS / 2 ? end - STEPS / 2 : 0;
+    uint64_t end = atomic_load(&from->count) - 1, begin = end > STEPS / 2 ? end - STEPS / 2 : 0;
 
     while (begin < end) {
         uint64_t middle = begin + (end - begin) / 2;
 
-        if (steps[middle % STEPS].at_ns < at_ns)
+        if (from->steps[middle % STEPS].at_ns < at_ns)
             begin = middle + 1;
         else
             end = middle;
@@ -126,32 +187,38 @@ static uint64_t step_at(int64_t at_ns)
     return begin;
 }
 
-static int64_t stolen_between(int64_t begin_ns, int64_t end_ns)
-{
-    uint64_t begin = step_at(begin_ns), end = step_at(end_ns);
-    const struct step *from = &steps[begin % STEPS], *to = &steps[end % STEPS];
-    int64_t late_ns = 0;
-
-    for (uint64_t n = begin; n <= end; n++) {
-        if (steps[n % STEPS].late_ns > late_ns)
-            late_ns = steps[n % STEPS].late_ns;
-    }
-    return dlt_ruler_stolen(late_ns, to->stalls_ns - from->stalls_ns,
-                            to->pressure_ns - from->pressure_ns);
-}
-
-/* Until the thread has made a step at or after at_ns, which it does as soon as it can run. */
-static void steps_await(int64_t at_ns)
+/* Until the sampler has made a step at or after at_ns, which it does as soon as it can run; not
+ * for ever: its starter may have ended, or somebody may have killed it. */
+static void steps_await(const struct board *from, int64_t at_ns)
 {
     const struct timespec pause = {0, NS_PER_MS};
 
-    for (;;) {
-        uint64_t n = atomic_load(&step_count);
+    for (int ms = 0; ms < SILENT_MS && !atomic_load(&from->has_ended); ms++) {
+        uint64_t n = atomic_load(&from->count);
 
-        if (n > 0 && steps[(n - 1) % STEPS].at_ns >= at_ns)
+        if (from->steps[(n - 1) % STEPS].at_ns >= at_ns)
             return;
         (void)nanosleep(&pause, NULL);
     }
+}
+
+static int64_t stolen_between(const struct board *from, int64_t begin_ns, int64_t end_ns)
+{
+    uint64_t begin = 0, end = 0;
+    const struct step *first = NULL, *last = NULL;
+    int64_t late_ns = 0;
+
+    steps_await(from, end_ns);
+    begin = step_at(from, begin_ns);
+    end = step_at(from, end_ns);
+    first = &from->steps[begin % STEPS];
+    last = &from->steps[end % STEPS];
+    for (uint64_t n = begin; n <= end; n++) {
+        if (from->steps[n % STEPS].late_ns > late_ns)
+            late_ns = from->steps[n % STEPS].late_ns;
+    }
+    return dlt_ruler_stolen(late_ns, last->stalls_ns - first->stalls_ns,
+                            last->pressure_ns - first->pressure_ns);
 }
 
 int64_t dlt_ruler_stolen(int64_t late_ns, int64_t stalls_ns, int64_t pressure_ns)
@@ -175,12 +242,11 @@ enum dlt_ruling dlt_ruling(int64_t took_ns, int64_t stolen_ns, int64_t most_ns)
 enum dlt_ruling dlt_ruler_judge(int64_t begin_ns, int64_t end_ns, int64_t most_ms,
                                 struct dlt_measure *measure)
 {
+    const struct board *from = atomic_load(&board);
     int64_t took_ns = end_ns - begin_ns, stolen_ns = 0;
 
-    if (took_ns > most_ms * NS_PER_MS && atomic_load(&started_by) == getpid()) {
-        steps_await(end_ns);
-        stolen_ns = stolen_between(begin_ns, end_ns);
-    }
+    if (took_ns > most_ms * NS_PER_MS && from != NULL)
+        stolen_ns = stolen_between(from, begin_ns, end_ns);
     if (measure != NULL) {
         measure->took_ms = (double)took_ns / NS_PER_MS;
         measure->stolen_ms = (double)stolen_ns / NS_PER_MS;
@@ -189,25 +255,4 @@ enum dlt_ruling dlt_ruler_judge(int64_t begin_ns, int64_t end_ns, int64_t most_m
                        measure->stolen_ms, (long long)most_ms);
     }
     return dlt_ruling(took_ns, stolen_ns, most_ms * NS_PER_MS);
-}
-
-int dlt_within(int64_t begin_ns, int64_t most_ms)
-{
-    enum dlt_ruling ruling = dlt_ruler_judge(begin_ns, now_ns(), most_ms, &last);
-
-    if (ruling == DLT_VOID) {
-        (void)printf("# void: %s\n", last.text);
-        (void)fflush(stdout);
-    }
-    return ruling != DLT_LATE;
-}
-
-int dlt_took_within(int64_t took_ms, int64_t most_ms)
-{
-    return dlt_within(now_ns() - took_ms * NS_PER_MS, most_ms);
-}
-
-const char *dlt_within_text(void)
-{
-    return last.text;
 }

@@ -2,14 +2,17 @@
 /*
  * ruler.h - judges upper bounds of time. A test asks it, and never compares a duration itself.
  *
- * A busy machine takes time away from a test. A thread that sleeps again and again for some
- * milliseconds measures how much: how late it was at most, all stalls of a tenth of a second and
- * more (it sees a stopped process, too), and the growth of "some" in /proc/pressure/cpu (time in
- * which a task of any program waited for a processor). The pressure counts up to DLT_RULER_WAKES
- * times the greatest lateness: beside programs that keep all processors busy it grows like the
- * clock, and a call that sleeps loses little by that. A call is late only by time that the machine
- * left to the test. If the machine took more than the bound itself, the measurement says nothing:
- * it is void.
+ * A busy machine takes time away from a test. A sampler, a process that sleeps again and again for
+ * some milliseconds, measures how much: how late it was at most, all stalls of a tenth of a second
+ * and more, and the growth of "some" in /proc/pressure/cpu (time in which a task of any program
+ * waited for a processor). The pressure counts up to DLT_RULER_WAKES times the greatest lateness:
+ * beside programs that keep all processors busy it grows like the clock, and a call that sleeps
+ * loses little by that. A call is late only by time that the machine left to the test. If the
+ * machine took more than the bound itself, the measurement says nothing: it is void.
+ *
+ * The sampler is in the process group of its starter: who stops that group stops it, too. It ends
+ * with its starter, has none of its descriptors, and no wait() sees it. Forked children read what
+ * it measures. A test may have threads or none, and forks as it likes.
  *
  * Lower bounds need no ruler: no machine makes a call return early.
  */
@@ -17,6 +20,7 @@
 #define DLT_RULER_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #define DLT_RULER_WAKES 20 /* of threads and servers, one after the other, in a call */
 
@@ -28,16 +32,21 @@ struct dlt_measure {
     char text[160]; /* "3200 ms, of which the machine took 150; at most 3000" */
 };
 
-/* Starts the thread, once in a process; a forked child has to start its own. It begins before what
- * is to be judged: of the time before, the machine is taken to have stolen nothing. Blocks all
- * signals, uses no descriptor between its steps. */
+/* Starts a sampler, unless this process or one that it was forked from has one that runs, in the
+ * group in which the process is now. It begins
+ * before what is to be judged: of the time before, the machine is taken to have stolen nothing. If
+ * it cannot be started, the ruler judges without an excuse. Async-signal-safe. */
 void dlt_ruler_start(void);
 
-/* CLOCK_BOOTTIME; starts the thread. */
+/* A sampler whose measurements are in a file, which others can open. starter > 0: makes the file,
+ * and watches until that process has ended; 0: opens it. Returns 0: errno. */
+int dlt_ruler_open(const char *path, pid_t starter);
+
+/* CLOCK_BOOTTIME. */
 int64_t dlt_ruler_now_ns(void);
 
-/* Whether end_ns was at most most_ms after begin_ns, both of CLOCK_BOOTTIME. Waits until the thread
- * has seen end_ns. measure may be NULL. */
+/* Whether end_ns was at most most_ms after begin_ns, both of CLOCK_BOOTTIME. Waits until the
+ * sampler has seen end_ns. measure may be NULL. */
 enum dlt_ruling dlt_ruler_judge(int64_t begin_ns, int64_t end_ns, int64_t most_ms,
                                 struct dlt_measure *measure);
 
@@ -46,7 +55,8 @@ int64_t dlt_ruler_stolen(int64_t late_ns, int64_t stalls_ns, int64_t pressure_ns
 enum dlt_ruling dlt_ruling(int64_t took_ns, int64_t stolen_ns, int64_t most_ns);
 
 /* dlt_ruler_judge until now, for tests that cannot be repeated. Returns 0 only for a late call. A
- * void measurement prints a line "# void: ..." of TAP, which scripts/test counts. */
+ * void measurement prints a line "# void: ..." of TAP, which scripts/test counts, and a late one
+ * "# late: ...". A program that calls one of these has a sampler from its beginning. */
 int dlt_within(int64_t begin_ns, int64_t most_ms);
 
 /* The same for what took took_ms, by any clock, and has ended just now. */

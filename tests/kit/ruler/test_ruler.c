@@ -3,8 +3,8 @@
 #include "ruler.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +18,8 @@ static void sleep_ms(long ms)
     while (nanosleep(&left, &left) != 0)
         continue;
 }
+
+TestSuite(ruler, .init = dlt_ruler_start);
 
 Test(ruler, what_the_machine_took_does_not_count)
 {
@@ -57,16 +59,20 @@ Test(ruler, a_late_answer_is_late)
     cr_assert(ruling == DLT_LATE || measure.stolen_ms > 350, "%s", measure.text);
 }
 
-/* Whoever is stopped judges first of all when it goes on: the ruler waits until it has seen that.
- */
+/* Whoever is stopped judges first of all when it goes on: the ruler waits until the sampler has
+ * gone on, too. */
 static void stopped_amid_a_call(int to_parent)
 {
     struct dlt_measure measure;
-    int64_t begin_ns = dlt_ruler_now_ns(), end_ns = 0;
+    int64_t begin_ns = 0, end_ns = 0;
     char ruling = 0;
 
+    if (setpgid(0, 0) != 0)
+        _exit(3);
+    dlt_ruler_start();
+    begin_ns = dlt_ruler_now_ns();
     sleep_ms(20);
-    (void)raise(SIGSTOP);
+    (void)kill(0, SIGSTOP);
     end_ns = dlt_ruler_now_ns();
     ruling = (char)dlt_ruler_judge(begin_ns, end_ns, 200, &measure);
     if (measure.took_ms < 600 || write(to_parent, &ruling, 1) != 1)
@@ -74,7 +80,7 @@ static void stopped_amid_a_call(int to_parent)
     _exit(0);
 }
 
-Test(ruler, a_process_that_was_stopped_is_not_late)
+Test(ruler, a_group_that_was_stopped_is_not_late)
 {
     int fds[2], status = 0;
     char ruling = 0;
@@ -88,15 +94,61 @@ Test(ruler, a_process_that_was_stopped_is_not_late)
     cr_assert_eq(waitpid(child, &status, WUNTRACED), child);
     cr_assert(WIFSTOPPED(status));
     sleep_ms(600);
-    cr_assert_eq(kill(child, SIGCONT), 0);
+    cr_assert_eq(kill(-child, SIGCONT), 0);
     cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_assert_eq(status, 0);
+    cr_assert_eq(status, 0, "%#x", (unsigned)status);
     cr_assert_eq(read(fds[0], &ruling, 1), 1);
     cr_assert_eq(ruling, DLT_VOID);
 }
 
-Test(ruler, a_call_in_time_needs_no_thread)
+/* The end of file comes when the child, and with it its sampler, has ended: the sampler does not
+ * keep the descriptor, and the child waits for no other child. */
+Test(ruler, the_sampler_is_in_nobodys_way)
+{
+    int fds[2], status = 0;
+    char nothing = 0;
+    pid_t child;
+
+    cr_assert_eq(pipe(fds), 0);
+    child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        if (setpgid(0, 0) != 0)
+            _exit(3);
+        dlt_ruler_start();
+        (void)close(fds[1]);
+        sleep_ms(300);
+        _exit(wait(NULL) == -1 && errno == ECHILD ? 0 : 2);
+    }
+    (void)close(fds[1]);
+    cr_assert_eq(read(fds[0], &nothing, 1), 0);
+    cr_assert_eq(waitpid(child, &status, WNOHANG), 0, "the child lives on");
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0, "%#x", (unsigned)status);
+    for (int i = 0; i < 1000 && kill(-child, 0) == 0; i++)
+        sleep_ms(10);
+    cr_assert_eq(kill(-child, 0), -1, "the sampler lives on");
+}
+
+/* By what the sampler of its parent measures. */
+Test(ruler, a_forked_child_judges)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        int64_t begin_ns = dlt_ruler_now_ns();
+        struct dlt_measure measure;
+
+        sleep_ms(500);
+        _exit(dlt_ruler_judge(begin_ns, dlt_ruler_now_ns(), 100, &measure) == DLT_IN_TIME);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+}
+
+Test(ruler, a_call_in_time_needs_no_sampler)
 {
     cr_assert_eq(dlt_ruler_judge(1000, 1000 + 5 * MS, 5, NULL), DLT_IN_TIME);
-    cr_assert_eq(dlt_ruler_judge(1000, 1000 + 6 * MS, 5, NULL), DLT_LATE);
 }
