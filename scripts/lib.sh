@@ -30,28 +30,41 @@ missing_packages() {
     done
 }
 
+# install_packages PACKAGE...
+install_packages() {
+    local log as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null; then
+            complain "run as root first: apt-get install $*"
+            return 1
+        fi
+        as_root=(sudo)
+    fi
+    say "installing $*"
+    log=$("${as_root[@]}" sh -c 'apt-get update -q; exec env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -q -y --no-install-recommends "$@"' sh "$@" 2>&1) && return 0
+    printf '%s\n' "$log" >&2
+    return 1
+}
+
 # need_packages KIND...: installs what is missing; fails if that is not possible.
 need_packages() {
-    local missing log as_root=()
+    local missing
     if ! command -v dpkg-query >/dev/null; then
         say "not a Debian system: install the equivalents of scripts/packages yourself"
         return 0
     fi
     mapfile -t missing < <(missing_packages "$@")
-    [ "${#missing[@]}" -eq 0 ] && return 0
+    [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}"
+}
 
-    if [ "$(id -u)" -ne 0 ]; then
-        if ! command -v sudo >/dev/null; then
-            complain "run as root first: apt-get install ${missing[*]}"
-            return 1
-        fi
-        as_root=(sudo)
-    fi
-    say "installing ${missing[*]}"
-    log=$("${as_root[@]}" sh -c 'apt-get update -q; exec env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -q -y --no-install-recommends "$@"' sh "${missing[@]}" 2>&1) && return 0
-    printf '%s\n' "$log" >&2
-    return 1
+# lint_packages: installs what this version of Debian has of them. scripts/lint says what is not there.
+lint_packages() {
+    local package there=()
+    for package in $(missing_packages lint); do
+        ! apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]' || there+=("$package")
+    done
+    [ "${#there[@]}" -eq 0 ] || install_packages "${there[@]}"
 }
 
 # configure PRESET [CMAKE-OPTION...]. A cache made by another cmake, or for another path, is thrown

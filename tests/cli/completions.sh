@@ -8,11 +8,11 @@ need fish zsh jq
 sources=$(realpath "$(dirname "$0")/../..")
 export PATH=$DLOCK_BIN:$PATH
 
-# in_fish LINE: what fish offers at its end, as one line
+# in_fish LINE: what fish offers at its end, as one line. fish 4 also offers what has the word in its middle.
 in_fish() {
     # shellcheck disable=SC2016 # fish expands it
     timeout 30 fish --no-config -c 'source $argv[1]; complete -C $argv[2]' \
-        "$sources/cli/completion/dlock.fish" "$1" | sed 's/\t.*//' | tr '\n' ' '
+        "$sources/cli/completion/dlock.fish" "$1" | sed 's/\t.*//' | grep -- "^${1##* }" | tr '\n' ' '
 }
 
 # in_zsh LINE: the same of zsh

@@ -43,11 +43,15 @@ static void refused(enum dlock_status status, const char *text)
 
 Test(open, OPN_4_nothing_in_the_store_changes)
 {
+    char version[96];
+
     start(NULL);
     cr_assert_eq(dlt_session_open(&s), DLOCK_OK);
     cr_assert_str_eq(dlt_redis_ask(&server, "DBSIZE"), "0");
     cr_assert(strstr(dlt_redis_ask(&server, "INFO commandstats"), "cmdstat_eval") == NULL);
-    cr_assert_str_eq(s.info.server, "Redis 7.0.15");
+    cr_assert(strncmp(s.info.server, "Redis ", 6) == 0, "%s", s.info.server);
+    (void)snprintf(version, sizeof version, "redis_version:%s\r\n", s.info.server + 6);
+    cr_assert(strstr(dlt_redis_ask(&server, "INFO server"), version) != NULL, "%s", version);
     cr_assert_str_eq(s.info.endpoint, server.address);
 }
 

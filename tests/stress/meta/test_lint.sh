@@ -101,7 +101,11 @@ sees "no tab and no space at the end of a line" tests/x.cmake '# x '
 sees "pages name files that exist" README.md 'See [this](docs/none.md).'
 sees "pages name files that exist" cli/README.md 'See [that](good.c) and `core/good.c`, `core/none.c`.'
 sees "pages name functions that exist" README.md 'See `dl_good`, `dl_gone()` and `good`.'
-sees_code "clang-format has nothing to change" core/a.c 'int  a;'
+if command -v clang-format-14 >/dev/null; then
+    sees_code "clang-format has nothing to change" core/a.c 'int  a;'
+else
+    skip "sees: clang-format has nothing to change" "clang-format-14 is not installed"
+fi
 sees "shellcheck has nothing to say" tests/x.sh '#!/bin/sh'$'\n''echo $1'
 
 # sees_files RULE WHAT [FILE LINE]...: with these C files, that rule alone complains.
@@ -195,8 +199,12 @@ tidy_of() {
 }
 
 rule="clang-tidy has nothing to say"
-check "a clean program passes clang-tidy" same "" "$(tidy_of 'return n + args[0][0];')"
-check "sees: $rule" same "$rule" "$(tidy_of 'return n == n && args;')"
+if command -v clang-tidy-14 >/dev/null; then
+    check "a clean program passes clang-tidy" same "" "$(tidy_of 'return n + args[0][0];')"
+    check "sees: $rule" same "$rule" "$(tidy_of 'return n == n && args;')"
+else
+    skip "sees: $rule" "clang-tidy-14 is not installed"
+fi
 
 # The limits themselves pass.
 good_tree
