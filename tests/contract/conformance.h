@@ -17,7 +17,9 @@
 
 enum {
     DLT_PROCESSES = 1u << 0, /* several processes share the store: no sense where it is private */
-    DLT_SERIAL = 1u << 1     /* measures time, or leaves none to others: nothing runs beside it */
+    DLT_SERIAL = 1u << 1,    /* measures time, or leaves none to others: nothing runs beside it */
+    DLT_PROXY = 1u << 2,     /* of dlock-slot-check: needs --proxy */
+    DLT_STOPS = 1u << 3      /* ... and --stop-cmd */
 };
 
 struct dlt_case {
@@ -41,6 +43,8 @@ struct dlt_program {
     /* Takes the words behind the options, and leaves the URIs in options->uris. 0; else the exit
      * status, and it has been said what is wrong. */
     int (*ready)(struct dlt_options *options);
+    /* The option without which the case cannot be tried, and which was not given; NULL: none. */
+    const char *(*lacks)(const struct dlt_case *c);
 };
 
 struct dlt_table {

@@ -33,7 +33,9 @@ static int list_print(const struct dlt_table *table, const char *only)
         (void)printf("%-34s [%s]", c->name, c->clauses);
         if (c->caps != 0)
             (void)printf(" needs %s", dlt_caps_format(c->caps, caps, sizeof caps));
-        (void)printf("%s%s\n    %s\n", c->flags & DLT_PROCESSES ? " processes" : "",
+        (void)printf("%s%s%s%s\n    %s\n", c->flags & DLT_PROCESSES ? " processes" : "",
+                     c->flags & DLT_PROXY ? " needs --proxy" : "",
+                     c->flags & DLT_STOPS ? " needs --stop-cmd" : "",
                      c->flags & DLT_SERIAL ? " alone" : "", c->sentence);
     }
     return 0;

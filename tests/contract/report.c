@@ -173,6 +173,21 @@ static void failures_print(const struct dlt_report *report)
     }
 }
 
+static void sums_print(const struct dlt_report *report)
+{
+    unsigned run = report->passed + report->failed + report->not_judged;
+
+    if (report->program == NULL)
+        (void)printf("# passed %u, failed %u, skipped %u\n", report->passed, report->failed,
+                     report->skipped);
+    if (report->not_judged > 0)
+        (void)printf("# void %u: the machine was too slow to judge their bounds of time\n",
+                     report->not_judged);
+    if (report->program != NULL)
+        (void)printf("# %u cases run, %u not applicable, %u failed\n", run, report->skipped,
+                     report->failed);
+}
+
 int dlt_report_end(const struct dlt_report *report)
 {
     bool whole = report->printed == report->count;
@@ -186,10 +201,6 @@ int dlt_report_end(const struct dlt_report *report)
     if (report->format == DLT_TAP && report->with_table && whole)
         dlt_table_print(report, "# ");
     if (report->format != DLT_JSON)
-        (void)printf("# passed %u, failed %u, skipped %u\n", report->passed, report->failed,
-                     report->skipped);
-    if (report->format != DLT_JSON && report->not_judged > 0)
-        (void)printf("# void %u: the machine was too slow to judge their bounds of time\n",
-                     report->not_judged);
+        sums_print(report);
     return report->failed == 0 && whole ? 0 : 1;
 }

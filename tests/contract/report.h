@@ -21,6 +21,7 @@ struct dlt_result {
 enum dlt_format { DLT_TAP, DLT_TABLE, DLT_JSON };
 
 struct dlt_report {
+    const struct dlt_program *program; /* NULL: dlock-conformance */
     enum dlt_format format;
     bool with_table;  /* TAP, and the table in comments below */
     bool with_output; /* TAP, with what each case printed, not only those that failed */

@@ -110,9 +110,10 @@ static void target_init(const struct plan *plan, struct target *target, const ch
 }
 
 /* "": the case runs. */
-static void skip_reason(const struct target *target, const struct dlt_case *c, char *reason,
-                        size_t size)
+static void skip_reason(const struct dlt_program *program, const struct target *target,
+                        const struct dlt_case *c, char *reason, size_t size)
 {
+    const char *lacks = program != NULL ? program->lacks(c) : NULL;
     uint32_t missing = c->caps & ~target->caps;
     char caps[160];
 
@@ -120,6 +121,8 @@ static void skip_reason(const struct target *target, const struct dlt_case *c, c
         (void)snprintf(reason, size, "no %s", dlt_caps_format(missing, caps, sizeof caps));
     else if ((c->flags & DLT_PROCESSES) && target->is_private)
         (void)snprintf(reason, size, "the store lives in one process");
+    else if (lacks != NULL)
+        (void)snprintf(reason, size, "no %s", lacks);
 }
 
 /* A machine that is slower by a factor is slower in all. */
@@ -160,7 +163,7 @@ static void result_add(struct plan *plan, const struct target *target, const str
     struct dlt_result *result = &plan->results[plan->result_count++];
 
     *result = (struct dlt_result){.label = target->label, .c = c};
-    skip_reason(target, c, result->text, sizeof result->text);
+    skip_reason(plan->table->program, target, c, result->text, sizeof result->text);
     if (result->text[0] == '\0') {
         result->job = &plan->jobs[plan->job_count++];
         job_fill(plan, result->job, target, c);
@@ -203,7 +206,8 @@ static void report_update(void *arg)
 static int plan_run(struct plan *plan)
 {
     const char *format = plan->options->format;
-    struct dlt_report report = {.results = plan->results,
+    struct dlt_report report = {.program = plan->table->program,
+                                .results = plan->results,
                                 .count = plan->result_count,
                                 .with_table = plan->options->uri_count > 1,
                                 .with_output = plan->options->trace};

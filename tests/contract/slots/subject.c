@@ -127,22 +127,21 @@ void dlt_subject_begin(struct dlt_subject *subject, const struct dlt_run *run)
 
     memset(subject, 0, sizeof *subject);
     subject->run = run;
-    DLT_CHECK(where != NULL, "no --proxy");
-    proxy_begin(subject, where);
-    DLT_CHECK(strstr(run->uri, where) != NULL, "the URI does not have the address of --proxy, %s",
-              where);
-    dlt_through_uri(run->uri, where, subject->proxy.port, through, sizeof through);
+    (void)snprintf(through, sizeof through, "%s", run->uri);
+    if (where != NULL) {
+        proxy_begin(subject, where);
+        dlt_through_uri(run->uri, where, subject->proxy.port, through, sizeof through);
+    }
     dlt_side_init(&subject->direct, run->uri);
     dlt_side_init(&subject->far, through);
-    DLT_CHECK(subject->direct.store->target.hosts[0] == NULL ||
-                  subject->direct.store->target.hosts[1] == NULL,
-              "the URI has several servers: the loss of one connection decides nothing there");
+    subject->minority = where != NULL && subject->far.store->target.hosts[0] != NULL &&
+                        subject->far.store->target.hosts[1] != NULL;
     for (int i = 0; i < 2; i++) {
         struct dlt_side *side = i == 0 ? &subject->direct : &subject->far;
         enum dlock_status status = dlt_side_open(side);
 
-        DLT_CHECK(status == DLOCK_OK, "open%s: %s", i == 0 ? "" : ", through the proxy",
-                  dlt_said(side, status));
+        DLT_CHECK(status == DLOCK_OK, "open%s: %s",
+                  i == 0 || where == NULL ? "" : ", through the proxy", dlt_said(side, status));
     }
 }
 
@@ -150,7 +149,8 @@ void dlt_subject_end(struct dlt_subject *subject)
 {
     dlt_side_fini(&subject->far);
     dlt_side_fini(&subject->direct);
-    (void)dlt_proxy_stop(&subject->proxy);
+    if (getenv(DLT_SLOTS_PROXY) != NULL)
+        (void)dlt_proxy_stop(&subject->proxy);
 }
 
 void dlt_subject_tell(struct dlt_subject *subject, const char *format, ...)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * subject.h - a plugin whose slots are called without the engine of core: one client straight to
- * the store, one through a proxy that does what networks do.
+ * the store, one through a proxy that does what networks do, if --proxy was given.
  *
  * What cannot be set up ends the case, as a check that fails does (kit.h).
  */
@@ -35,8 +35,9 @@ struct dlt_attempt {
 
 struct dlt_subject {
     const struct dlt_run *run;
-    struct dlt_side direct, far; /* far: through the proxy */
+    struct dlt_side direct, far; /* far: through the proxy, if there is one */
     struct dlt_proxy proxy;
+    bool minority;    /* the proxy is before one of several servers, whose loss decides nothing */
     int64_t lease_ms; /* of the last grant on a good network, for the ttl of strike.c */
     uint64_t fence;   /* the last one of the name of strike.c */
 };
@@ -53,7 +54,7 @@ struct dlt_subject {
 /* A number of these; fallback: when it is not set. */
 int64_t dlt_slots_number(const char *variable, int64_t fallback);
 
-/* Both clients with a session each, the proxy between. */
+/* Both clients with a session each. */
 void dlt_subject_begin(struct dlt_subject *subject, const struct dlt_run *run);
 void dlt_subject_end(struct dlt_subject *subject);
 
