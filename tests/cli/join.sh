@@ -80,7 +80,7 @@ below_a_dlock_that_was_killed() {
     date +%s%3N >killed
     touch go
     within 20 test -s began
-    between 700 $(($(cat began) - $(cat killed))) 30000 "ms until the lock was taken"
+    lasted 700 $(($(cat began) - $(cat killed))) 30000 "ms until the lock was taken"
 }
 
 same_name_runs_at_once() {

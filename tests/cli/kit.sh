@@ -18,6 +18,9 @@ dlock=$DLOCK_BIN/dlock
 
 # shellcheck source=tests/kit/tap.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../kit/tap.sh"
+# shellcheck source=tests/kit/ruler/ruler.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../kit/ruler/ruler.sh"
+ruler_begin "$DLOCK_BIN"
 
 die() {
     printf '%s\n' "$*" >&2
@@ -40,10 +43,11 @@ kit_end() {
     wait || true
 } 2>/dev/null
 
-# shows TEXT FUNCTION
-shows() {
-    local dir=$tap_tmp/$tap_count
-    mkdir "$dir" || die "Bail out! $dir cannot be made"
+# try FUNCTION: runs it once
+try() {
+    local dir
+    rm -f "$tap_tmp/void"
+    dir=$(mktemp -d "$tap_tmp/XXXXXX") || die "Bail out! no directory"
     (
         set -eu
         trap kit_end EXIT
@@ -51,9 +55,19 @@ shows() {
         store=sqlite://$PWD/locks.db
         export DLOCK_URI=$store
         unset DLOCK_NAME DLOCK_TOKEN DLOCK_FENCE DLOCK_HELD
-        "$2"
+        "$1"
     ) >"$tap_tmp/log" 2>&1 </dev/null
-    tap_result $? "$1"
+}
+
+# shows TEXT FUNCTION: again, up to five times, while the machine is too slow to judge a bound.
+shows() {
+    local round status
+    for round in 1 2 3 4 5; do
+        try "$2" # "||" here would switch off its set -e
+        status=$?
+        [ "$status" -eq 0 ] && [ -e "$tap_tmp/void" ] && [ "$round" -lt 5 ] || break
+    done
+    tap_result "$status" "$1"
 }
 
 # equal EXPECTED ACTUAL [what]
@@ -61,7 +75,7 @@ equal() {
     [ "$1" = "$2" ] || die "${3:-value}: expected '$1', got '$2'"
 }
 
-# between LOW VALUE HIGH [what]
+# between LOW VALUE HIGH [what]: numbers; of times: lasted
 between() {
     { [ "$2" -ge "$1" ] && [ "$2" -le "$3" ]; } || die "${4:-value}: $2 is not in $1..$3"
 }
@@ -84,16 +98,13 @@ one_line() {
     grep -qE -- "$1" err || die "'$(cat err)' does not match '$1'"
 }
 
-now_ms() {
-    date +%s%3N
-}
-
 # within SECONDS command...: repeats it until it succeeds
 within() {
-    local end=$(($(now_ms) + $1 * 1000))
+    local start most=$(($1 * 1000))
+    start=$(now_ms)
     shift
     until "$@" >/dev/null 2>&1; do
-        [ "$(now_ms)" -lt "$end" ] || die "did not come true: $*"
+        ! is_late $(($(now_ms) - start)) "$most" || die "did not come true: $*: $ruling"
         sleep 0.02
     done
 }

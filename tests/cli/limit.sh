@@ -128,7 +128,7 @@ keep_counts_from_the_start() {
     exits 0 "$dlock" run --keep 1500ms j -- sleep 1
     exits 0 "$dlock" run --wait 30s j -- true
     took=$(($(now_ms) - began))
-    between 1500 "$took" 20000 "time until it was free"
+    lasted 1500 "$took" 20000 "time until it was free"
 }
 
 # Each command writes the moment of its acquisition: fences of sqlite are the microseconds of the wall clock. A period

@@ -21,7 +21,7 @@ break_ends_the_command() {
     began=$(now_ms)
     exits 0 "$dlock" break a --yes
     within 20 gone "$child"
-    between 0 $(($(now_ms) - began)) 5000 "time to the end of the command"
+    lasted 0 $(($(now_ms) - began)) 5000 "time to the end of the command"
     exit_of "$pid"
     equal 70 "$code" "exit code"
     equal 1 "$(wc -l <loss)" "lines: $(cat loss)"
@@ -39,7 +39,7 @@ break_kills_what_ignores_sigterm() {
     exit_of "$pid"
     equal 70 "$code" "exit code"
     gone "$child"
-    between 300 $(($(now_ms) - began)) 10000 "time to its end"
+    lasted 300 $(($(now_ms) - began)) 10000 "time to its end"
 }
 
 break_reaches_the_whole_group() {
@@ -117,7 +117,7 @@ stopped_past_the_ttl_kills_at_once() {
     began=$(now_ms)
     kill -CONT "$pid"
     within 20 gone "$child"
-    between 0 $(($(now_ms) - began)) 3500 "time from SIGCONT to the end"
+    lasted 0 $(($(now_ms) - began)) 3500 "time from SIGCONT to the end"
     exit_of "$pid"
     equal 70 "$code" "exit code"
 }
@@ -135,7 +135,7 @@ silence_ends_it_before_the_lease() {
     equal 70 "$code" "exit code"
     gone "$child"
     [ -s told ] || die "no SIGTERM came"
-    between 900 $(($(tail -1 alive) - $(head -1 told))) 3000 "ms from SIGTERM to SIGKILL"
+    lasted 900 $(($(tail -1 alive) - $(head -1 told))) 3000 "ms from SIGTERM to SIGKILL"
     grep -q 'not renewed in time' loss || die "$(cat loss)"
 }
 
@@ -178,7 +178,7 @@ max_hold_ends_it() {
     local began
     began=$(now_ms)
     exits 70 "$dlock" run --ttl 2s --max-hold 1500ms a -- sleep 30
-    between 500 $(($(now_ms) - began)) 15000 "time held"
+    lasted 500 $(($(now_ms) - began)) 15000 "time held"
     one_line 'max_hold'
     exits 0 "$dlock" run --nowait a -- true
 }

@@ -60,7 +60,7 @@ wait_runs_out() {
     began=$(now_ms)
     exits 75 "$dlock" run --wait 700ms job -- touch ran
     took=$(($(now_ms) - began))
-    between 700 "$took" 10000 "time waited"
+    lasted 700 "$took" 10000 "time waited"
     one_line 'job: not acquired before the deadline: held by .*:[0-9]+@[0-9a-f]{8} for '
     exits 75 "$dlock" run --wait 0s job -- touch ran
     exits 3 "$dlock" run --wait 0s --conflict-exit-code 3 job -- touch ran
@@ -279,7 +279,7 @@ holder_and_its_child_killed() {
     after=$(now_ms)
     remaining=$(jq '.holders[0].remaining_ms' out)
     exits 0 "$dlock" run job -- date +%s%3N
-    between "$before" "$(cat out)" $((after + remaining + 3000)) "the next one's time"
+    lasted $((before - after)) $(($(cat out) - after)) $((remaining + 3000)) "time to the next one"
 }
 
 shows "run: the command's exit code is dlock's; 128+n for its signal" exit_codes

@@ -61,7 +61,7 @@ end_the_wait() {
         kill -s "$name" "$pid"
         exit_of "$pid"
         equal $((128 + number)) "$code" "exit code after $name"
-        between 0 $(($(now_ms) - began)) 10000 "time to give up after $name"
+        lasted 0 $(($(now_ms) - began)) 10000 "time to give up after $name"
         equal "" "$(cat err)"
     done
     [ ! -e ran ]

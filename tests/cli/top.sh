@@ -119,7 +119,7 @@ silent() {
         kill -CONT "$server"
         equal "$want" "$code" "exit code after $key"
         began=$(cat pressed)
-        between 0 $(($(now_ms) - began)) 15000 "ms until it ended"
+        lasted 0 $(($(now_ms) - began)) 15000 "ms until it ended"
         equal "$(grep -o $'\e\\[?1049h' screen | wc -l)" "$(grep -o $'\e\\[?1049l' screen | wc -l)" "screens opened and closed"
     done <<'KEYS'
 q 0

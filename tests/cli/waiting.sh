@@ -45,7 +45,7 @@ store_that_never_starts() {
     began=$(now_ms)
     exits 69 "$dlock" -u "redis://127.0.0.1:$port" run --wait 1s x -- touch ran
     took=$(($(now_ms) - began))
-    between 900 "$took" 10000 "time waited"
+    lasted 900 "$took" 10000 "time waited"
     equal 2 "$(grep -c refused err)" "a line when the wait begins, and one when it ends"
     equal 1 "$(grep -c waiting: err)" "$(cat err)"
     exits 69 "$dlock" -u "redis://127.0.0.1:$port" run --nowait x -- touch ran
@@ -74,7 +74,7 @@ no_quorum_ends_with_the_wait() {
         -u "redlock://127.0.0.1:$port,127.0.0.1:1,127.0.0.1:2?restart_guard=0" run --wait 3s x -- touch ran
     between 1 "$(time_given trace)" 3000 "time that the plugin was given ($(cat trace))"
     took=$(($(now_ms) - began))
-    between 2900 "$took" 10000 "time waited"
+    lasted 2900 "$took" 10000 "time waited"
     [ "$(grep -c '^dlock: ' err)" -eq "$(wc -l <err)" ] || die "$(cat err)"
     [ ! -e ran ]
 }

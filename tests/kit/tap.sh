@@ -9,10 +9,14 @@ tap_failures=0
 tap_tmp=$(mktemp -d "${TMPDIR:-/tmp}/dlock-test.XXXXXX") || exit 1
 trap 'rm -rf "$tap_tmp"' EXIT
 
-# tap_result STATUS TEXT: one test; its diagnosis is what the file "$tap_tmp/log" holds.
+# tap_result STATUS TEXT: one test; its diagnosis is what the file "$tap_tmp/log" holds. A test that
+# passed but for bounds that the machine was too slow to judge (ruler/ruler.sh) is void.
 tap_result() {
     tap_count=$((tap_count + 1))
-    if [ "$1" -eq 0 ]; then
+    if [ "$1" -eq 0 ] && [ -e "$tap_tmp/void" ]; then
+        printf 'ok %d - %s # void %s\n' "$tap_count" "$2" "$(paste -sd ';' "$tap_tmp/void")"
+        rm -f "$tap_tmp/void"
+    elif [ "$1" -eq 0 ]; then
         printf 'ok %d - %s\n' "$tap_count" "$2"
     else
         tap_failures=$((tap_failures + 1))

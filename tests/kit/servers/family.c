@@ -13,8 +13,7 @@
 #define CHILDREN_MAX 1024
 #define SETTLE_MS    5000
 
-/* 'R', 'S', 'T' ... as in /proc/PID/stat; 'X': it is no more. */
-static char state_read(pid_t pid, pid_t *parent)
+char dlt_process_state(pid_t pid, pid_t *parent)
 {
     char path[32], text[256];
     const char *end = NULL; /* of the name, which may hold anything */
@@ -37,8 +36,9 @@ static char state_read(pid_t pid, pid_t *parent)
     return state;
 }
 
-static size_t children_list(pid_t pid, pid_t *children, size_t count)
+size_t dlt_process_children(pid_t pid, pid_t *children, size_t most)
 {
+    size_t count = 0;
     DIR *dir = opendir("/proc");
     const struct dirent *entry = NULL;
 
@@ -48,7 +48,7 @@ static size_t children_list(pid_t pid, pid_t *children, size_t count)
                           : 0,
               parent = 0;
 
-        if (child > 0 && state_read(child, &parent) != 'X' && parent == pid && count < CHILDREN_MAX)
+        if (child > 0 && dlt_process_state(child, &parent) != 'X' && parent == pid && count < most)
             children[count++] = child;
     }
     if (dir != NULL)
@@ -64,7 +64,8 @@ static void settle(const pid_t *children, size_t count, const char *states)
     int ms = 0;
 
     for (size_t i = 0; i < count; i++)
-        for (; ms < SETTLE_MS && strchr(states, state_read(children[i], &parent)) == NULL; ms++)
+        for (; ms < SETTLE_MS && strchr(states, dlt_process_state(children[i], &parent)) == NULL;
+             ms++)
             (void)nanosleep(&pause, NULL);
 }
 
@@ -85,7 +86,7 @@ void dlt_process_pause_family(pid_t pid, bool pause)
         (void)kill(pid, SIGSTOP);
         settle(&pid, 1, "TtZX");
     }
-    count = children_list(pid, children, 0);
+    count = dlt_process_children(pid, children, CHILDREN_MAX);
     signal_send(children, count, pause ? SIGSTOP : SIGCONT);
     if (pause)
         settle(children, count, "TtZX");
@@ -101,7 +102,7 @@ void dlt_process_kill_family(pid_t *pid)
     if (*pid <= 0)
         return;
     dlt_process_pause_family(*pid, true);
-    count = children_list(*pid, children, 0);
+    count = dlt_process_children(*pid, children, CHILDREN_MAX);
     signal_send(children, count, SIGKILL);
     dlt_process_kill(pid);
     settle(children, count, "ZX");

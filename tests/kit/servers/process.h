@@ -57,6 +57,11 @@ void dlt_process_end(pid_t *pid);
 void dlt_process_kill_family(pid_t *pid);
 void dlt_process_pause_family(pid_t pid, bool pause);
 
+/* 'R', 'S', 'T' ... as in /proc/PID/stat, and its parent; 'X': it is no more. */
+char dlt_process_state(pid_t pid, pid_t *parent);
+/* Returns their number. */
+size_t dlt_process_children(pid_t pid, pid_t *children, size_t most);
+
 /* Asks `answers` until it says yes. False: errno is ECHILD if the process has ended (then *pid is
  * 0), and ETIMEDOUT after a minute. */
 bool dlt_process_wait(pid_t *pid, bool (*answers)(void *arg), void *arg);

@@ -5,12 +5,11 @@ set -u
 source_dir=$1 dlock=$2/dlock uri=$3 leased=$4
 # shellcheck source=tests/kit/tap.sh
 . "$source_dir/tests/kit/tap.sh"
+# shellcheck source=tests/kit/ruler/ruler.sh
+. "$source_dir/tests/kit/ruler/ruler.sh"
+ruler_begin "$2"
 cd "$tap_tmp" || exit 1
 export DLOCK_URI=$uri
-
-now_ms() {
-    date +%s%3N
-}
 
 # until_there FILE: in 20 s.
 until_there() {
@@ -31,12 +30,10 @@ hold() {
 
 # frees NAME LEAST MOST: a waiter gets it after so many ms.
 frees() {
-    local began took
+    local began
     began=$(now_ms)
     "$dlock" run --wait 30s "$1" -- true || return
-    took=$(($(now_ms) - began))
-    echo "after $took ms"
-    [ "$took" -ge "$2" ] && [ "$took" -le "$3" ]
+    lasted "$2" $(($(now_ms) - began)) "$3"
 }
 
 exit_codes() {

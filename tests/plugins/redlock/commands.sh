@@ -6,6 +6,9 @@
 set -u
 # shellcheck source=tests/kit/tap.sh
 . "$1/tests/kit/tap.sh"
+# shellcheck source=tests/kit/ruler/ruler.sh
+. "$1/tests/kit/ruler/ruler.sh"
+ruler_begin "$2"
 dlock=$2/dlock
 shift 2
 list=$(printf ',127.0.0.1:%s' "$@")
@@ -84,13 +87,12 @@ wait_covers_the_store() {
     pids=$(process_of "$3" && process_of "$4" && process_of "$5")
     # shellcheck disable=SC2086 # a word each
     kill -STOP $pids
-    start=$(date +%s%3N)
+    start=$(now_ms)
     ends 69 "$dlock" -u "$all&open=lazy" run --wait 1s job -- touch ran || got=1
-    start=$(($(date +%s%3N) - start))
+    start=$(($(now_ms) - start))
     # shellcheck disable=SC2086
     kill -CONT $pids
-    echo "$start ms"
-    [ "$got" -eq 0 ] && [ ! -e ran ] && [ "$start" -ge 900 ] && [ "$start" -lt 4500 ]
+    [ "$got" -eq 0 ] && [ ! -e ran ] && lasted 900 "$start" 4500
 }
 
 too_few_nodes() {
