@@ -259,11 +259,11 @@ class Async(unittest.TestCase):
         async def main():
             await asyncio.gather(work(), work())
 
-        def slow(uri, client=dlock._lock.shared_client):
+        def slow(uri, client=dlock._owner.shared_client):
             time.sleep(0.3)  # both threads are on the way to a handle
             return client(uri)
 
-        with mock.patch("dlock._lock.shared_client", slow), \
+        with mock.patch("dlock._owner.shared_client", slow), \
                 mock.patch("dlock._library.call", wraps=dlock._library.call) as calls:
             asyncio.run(main())
         self.assertEqual([call.args[0] for call in calls.call_args_list].count("dlock_new"), 1)

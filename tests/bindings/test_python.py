@@ -29,7 +29,7 @@ import unittest.mock
 
 import dlock
 import tap
-from dlock import _attempt, _library
+from dlock import _attempt, _errors, _library
 
 SOURCE, COMPILER, PORT = sys.argv[1:4]
 FOLDER = tempfile.TemporaryDirectory()
@@ -94,13 +94,14 @@ class Locks(unittest.TestCase):
 
     def test_slow_try(self):
         """an acquire whose first try takes all of its time is a Timeout, too, and not Busy"""
-        acquire = _attempt.Attempt._acquire
+        functions = _library.functions_of("dlock_")
+        acquire = functions.acquire
 
-        def slow(attempt, timeout_ms):
-            acquire(attempt, timeout_ms)
+        def slow(*arguments):
+            acquire(*arguments)
             time.sleep(0.02)
 
-        with dlock.Lock("slow"), unittest.mock.patch.object(_attempt.Attempt, "_acquire", slow):
+        with dlock.Lock("slow"), unittest.mock.patch.object(functions, "acquire", slow):
             self.assertRaises(dlock.Timeout, dlock.Lock("slow").acquire, 0.01)
 
     def test_not_held(self):
@@ -180,8 +181,11 @@ class Locks(unittest.TestCase):
         with self.assertRaises(dlock.Error) as caught:
             dlock.Lock("").acquire()
         self.assertEqual(caught.exception.name, "INVALID")
-        for name in (5, None, ["a"], 1.5):
+        for name in (5, None, ["a"], 1.5, bytearray(b"a")):
             self.assertRaises(TypeError, dlock.Lock, name)
+            self.assertRaises(TypeError, dlock.Client(URI).inspect, name)
+            self.assertRaises(TypeError, dlock.LockSet, [name])
+        self.assertRaises(TypeError, dlock.LockSet, "ab")
         self.assertRaises(TypeError, dlock.Lock, "x", data=5)
 
     def test_times(self):
@@ -244,6 +248,155 @@ class Locks(unittest.TestCase):
         with self.assertRaises(dlock.Error) as caught:
             lock.acquire(0)
         self.assertEqual(caught.exception.name, "CLOSED")
+
+    def test_with_acquire(self):
+        """`with lock.acquire():` holds the lock, and leaves nothing held"""
+        lock = dlock.Lock("acquire")
+        with lock.acquire() as inside:
+            self.assertIs(inside, lock)
+            self.assertTrue(lock.held)
+            self.assertRaises(dlock.Already, lock.acquire)
+            with self.assertRaises(dlock.Already):
+                with lock:
+                    pass
+            self.assertTrue(lock.held)
+        self.assertFalse(lock.held)
+        with self.assertRaises(ZeroDivisionError):
+            with lock.acquire(timeout=1):
+                raise ZeroDivisionError
+        self.assertTrue(dlock.Lock("acquire").try_acquire())
+
+    def test_says_who(self):
+        """Busy and Timeout say who holds the lock"""
+        with dlock.Lock("who", label="job 7") as lock:
+            for timeout, kind in ((0, dlock.Busy), (0.05, dlock.Timeout)):
+                with self.assertRaisesRegex(kind, f"held by .*:{os.getpid()}.*:job 7") as caught:
+                    dlock.Lock("who").acquire(timeout)
+                self.assertEqual([each.owner for each in caught.exception.holders], [lock.token])
+            self.assertRaisesRegex(dlock.Busy, "job 7", dlock.LockSet(["free", "who"]).acquire, 0)
+
+    def test_hierarchy(self):
+        """exceptions are those of the standard library, have public names, and can be pickled"""
+        for kind, base in ((dlock.Timeout, TimeoutError), (dlock.Unavailable, ConnectionError),
+                           (dlock.NoQuorum, dlock.Unavailable), (dlock.Busy, BlockingIOError),
+                           (dlock.Refused, PermissionError), (dlock.Invalid, ValueError),
+                           (dlock.NotHeld, RuntimeError), (dlock.NoStore, FileNotFoundError),
+                           (dlock.Unsupported, NotImplementedError), (dlock.NoMemory, MemoryError)):
+            self.assertTrue(issubclass(kind, base) and issubclass(kind, dlock.Error))
+        for error in [kind() for kind in _errors.CLASSES.values()] + [dlock.Error("x", 10)]:
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(again), again.status, again.name, str(again)),
+                             (type(error), error.status, error.name, str(error)))
+        for name in dlock.__all__:
+            self.assertEqual(getattr(getattr(dlock, name), "__module__", "dlock"), "dlock")
+
+    def test_semaphore(self):
+        """a semaphore has permits, and lets no more owners in"""
+        first, second = dlock.Semaphore("seats", 2), dlock.Semaphore("seats", 2)
+        with first, second:
+            self.assertEqual({first.permit, second.permit}, {0, 1})
+            self.assertFalse(dlock.Semaphore("seats", 2).try_acquire())
+            self.assertEqual({each.permit for each in dlock.Client(URI).inspect("seats")}, {0, 1})
+            self.assertEqual(copy.copy(first)._options.limit, 2)
+        self.assertRaises(dlock.Invalid, dlock.Semaphore("seats", 5000).acquire)
+
+    def test_set(self):
+        """a set holds all of its names or none, in any order"""
+        with dlock.LockSet(["b", "a"], timeout=5) as both:
+            names = {each.name for each in dlock.Client(URI).list()}
+            self.assertLessEqual({b"a", b"b"}, names)
+            self.assertEqual([each.name for each in dlock.Client(URI).list("a")], [b"a"])
+            for index, name in enumerate(("b", "a")):
+                self.assertEqual(dlock.Client(URI).inspect(name)[0].fence, both.fences[index])
+                self.assertFalse(dlock.Lock(name).try_acquire())
+            both.check()
+            both.renew()
+            self.assertGreater(both.remaining, 0)
+        self.assertEqual(both.state, dlock.FREE)
+        with dlock.Lock("b"):
+            self.assertRaises(dlock.Timeout, both.acquire, 0.1)
+            self.assertTrue(dlock.Lock("a").try_acquire())
+        with pickle.loads(pickle.dumps(both)), self.assertRaises(dlock.Busy):
+            both.acquire(0)
+
+    def test_kept(self):
+        """a kept name stays taken after the release, by nobody"""
+        client = dlock.Client(URI)
+        with dlock.Lock("kept", keep=60):
+            pass
+        self.assertTrue(client.inspect("kept")[0].kept)
+        self.assertFalse(dlock.Lock("kept").try_acquire())
+        with dlock.Lock("kept here") as lock:
+            lock.keep(60)
+        self.assertFalse(dlock.Lock("kept here").try_acquire())
+        with dlock.Lock("kept not", keep=60) as lock:
+            lock.keep(0)
+        self.assertTrue(dlock.Lock("kept not").try_acquire())
+
+    def test_observe(self):
+        """observe returns the next holder, none after a release, and Timeout if nothing changed"""
+        client, lock = dlock.Client(URI), dlock.Lock("observed", data="here")
+        self.assertRaises(dlock.Timeout, client.observe, "observed", timeout=0.05)
+        timer = threading.Timer(0.1, lock.acquire)
+        timer.start()
+        holder, = client.observe("observed")
+        timer.join()
+        self.assertEqual((holder.fence, holder.data), (lock.fence, b"here"))
+        self.assertRaises(dlock.Timeout, client.observe, "observed", lock.fence, 1.2)
+        lock.release()
+        self.assertEqual(client.observe("observed", holder.fence), [])
+
+    def test_waiters(self):
+        """waiters are listed in the order in which they are served"""
+        client = dlock.Client(REDIS)
+        with dlock.Lock("queue", uri=REDIS) as lock:
+            threads = []
+            for label in ("first", "second"):
+                other = dlock.Lock("queue", client=dlock.Client(REDIS), label=label)
+                threads.append(threading.Thread(target=lambda other=other: other.acquire().release()))
+                threads[-1].start()
+                until(lambda: len(client.waiters("queue")) == len(threads))
+            found = client.waiters("queue")
+            self.assertEqual([each.position for each in found], [0, 1])
+            self.assertEqual([each.label[-6:] for each in found], [":first", "second"])
+            lock.check()
+        for thread in threads:
+            thread.join()
+
+    def test_cancel(self):
+        """cancel ends the wait of another thread"""
+        lock, raised = dlock.Lock("cancel"), []
+
+        def waits():
+            try:
+                lock.acquire()
+            except dlock.Canceled as error:
+                raised.append(error.name)
+
+        with dlock.Lock("cancel"):
+            thread = threading.Thread(target=waits)
+            thread.start()
+            until(lambda: lock._pointer is not None)
+            lock.cancel()
+            thread.join()
+        self.assertEqual(raised, ["CANCELED"])
+
+    def test_adopt(self):
+        """a lease is taken over by its token"""
+        program = ("import dlock, os\nlock = dlock.Lock('adopted', end='ttl')\nlock.acquire()\n"
+                   "print(lock.token, flush=True)\nos._exit(0)")
+        token = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
+                               check=True).stdout.strip()
+        lock = dlock.Lock("adopted")
+        self.assertFalse(lock.try_acquire())
+        lock.adopt(token)
+        self.assertEqual(lock.token, token)
+        lock.release()
+        self.assertRaises(dlock.NotHeld, lock.adopt, token)
+
+    def test_no_store(self):
+        """create=False raises NoStore for a store that does not exist"""
+        self.assertRaises(dlock.NoStore, dlock.Client, f"sqlite://{FOLDER.name}/none.db", create=False)
 
 
 class Processes(unittest.TestCase):
@@ -364,20 +517,24 @@ class Processes(unittest.TestCase):
 
     def test_interrupts(self):
         """1,000 interrupts of the main thread at random moments, some of them twice: nothing is held"""
-        said = subprocess.run([sys.executable, "-c", INTERRUPTS], stdout=subprocess.PIPE, text=True,
-                              check=True, timeout=250).stdout.split()
-        self.assertEqual(said, ["1000", "left=0"])
+        for rounds, owner in ((1000, "Lock('interrupts'"), (200, "LockSet(['interrupts']")):
+            said = subprocess.run([sys.executable, "-c", INTERRUPTS, str(rounds), owner],
+                                  stdout=subprocess.PIPE, text=True, check=True,
+                                  timeout=120).stdout.split()
+            self.assertEqual(said, [str(rounds), "left=0"])
 
     def test_without_a_thread(self):
-        """an acquire that does not have to wait makes no thread"""
+        """an acquire of a lock makes no thread, also if it waits; that of a set does if it waits"""
         made, make = [], _thread.start_new_thread
         _attempt._thread = types.SimpleNamespace(
             allocate_lock=_thread.allocate_lock,
             start_new_thread=lambda *arguments: made.append(1) or make(*arguments))
         try:
             with dlock.Lock("threadless", timeout=10) as lock:
-                self.assertEqual(made, [])
                 self.assertRaises(dlock.Timeout, dlock.Lock("threadless").acquire, 0.05)
+                with dlock.LockSet(["threadless 2"]):
+                    self.assertEqual(made, [])
+                self.assertRaises(dlock.Timeout, dlock.LockSet(["threadless"]).acquire, 0.05)
                 self.assertEqual(made, [1])
                 self.assertTrue(lock.held)
         finally:
@@ -396,7 +553,7 @@ class Processes(unittest.TestCase):
 # Each round is interrupted at a random moment, and again soon after. The holder comes and goes: an
 # acquire has to wait or not. Prints how many rounds were interrupted, and how many left the lock.
 INTERRUPTS = """
-import dlock, random, signal, threading, time
+import dlock, random, signal, sys, threading, time
 
 class Interrupt(BaseException): pass
 
@@ -419,9 +576,9 @@ signal.signal(signal.SIGALRM, interrupt)
 thread = threading.Thread(target=holder)
 thread.start()
 client = dlock.Client()
-while count < 1000:
+while count < int(sys.argv[1]):
     busy = count % 2 == 1
-    lock, got, interrupted = dlock.Lock("interrupts", client=client), False, False
+    lock, got, interrupted = eval("dlock." + sys.argv[2] + ", client=client)"), False, False
     try:
         armed = True
         signal.setitimer(signal.ITIMER_REAL, random.random() * (0.006 if busy else 0.0003) + 1e-6,
@@ -436,9 +593,9 @@ while count < 1000:
     if got:
         lock.release()
     end = time.monotonic() + 10
-    while lock.held and time.monotonic() < end:
+    while client.stats()["held"] and time.monotonic() < end:
         time.sleep(0.001)
-    left += lock.held
+    left += client.stats()["held"]
 stop = True
 thread.join()
 print(count, f"left={left}")

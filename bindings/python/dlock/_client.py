@@ -7,43 +7,34 @@ import atexit
 import ctypes
 import os
 import threading
-import typing
+from typing import Any, List, Union
 
 from . import _library as c
-from ._errors import check, error_of
+from ._errors import Closed, Forked, NotHeld, Timeout, check
 from ._notices import Notices
+from ._times import timeout_ms_of
+from ._views import Holder, Holders, Waiter, Waiters
 
-
-class Holder(typing.NamedTuple):
-    """A holder of a name. remaining and held are seconds; None: not known.
-
-    data: the bytes that the holder publishes.
-    """
-
-    owner: str
-    label: str
-    shared: bool
-    fence: int
-    remaining: float | None
-    held: float | None
-    waiters: int | None
-    data: bytes
-
+Name = Union[str, bytes]
 
 _REASONS = "expired", "taken", "max_hold", "session"  # enum dlock_reason, from 1 on
+_SLICE_MS = 1000  # after which a signal ends observe
 
 
 class Client:
     """A store. uri: as docs/uri.md says; None: $DLOCK_URI, then the SQLite file of this user.
 
     defaults: options as in a URI's query, "ttl=30s&wait=10s".
+    create: False: a store that does not exist is not made, and raises NoStore.
     """
 
-    def __init__(self, uri: str | None = None, defaults: str | None = None) -> None:
+    def __init__(self, uri: str | None = None, defaults: str | None = None,
+                 create: bool | None = None) -> None:
         options = c.sized(c.ClientOptions)
         options.defaults = None if defaults is None else defaults.encode()
+        options.create = c.tri(create)
         pointer = ctypes.c_void_p()
-        self._pointer = None
+        self._pointer: int | None = None
         self._pid = os.getpid()
         check(c.call("dlock_client_open", None if uri is None else os.fsencode(uri),
                      ctypes.byref(options), ctypes.byref(pointer)))
@@ -53,34 +44,68 @@ class Client:
     def pointer(self) -> int:
         """The struct dlock_client *. Raises Forked in a forked child."""
         if self._pid != os.getpid():
-            raise error_of(18, "the client was opened before fork")
+            raise Forked("the client was opened before fork")
         if self._pointer is None:
-            raise error_of(19)
+            raise Closed
         return self._pointer
 
     @property
     def uri(self) -> str:
-        return c.library.dlock_client_uri(self.pointer()).decode()
+        """Without its secrets."""
+        return str(c.library.dlock_client_uri(self.pointer()).decode())
 
-    def inspect(self, name: str | bytes) -> list[Holder]:
-        """The live holders of a name, as a list. A free name has none."""
-        found, key = [], name_bytes(name)
+    @property
+    def server(self) -> str:
+        """The server for messages, "SQLite 3.40.1"."""
+        return str(c.library.dlock_client_server(self.pointer()).decode())
 
-        def add(_, holder):
-            found.append(_holder(holder.contents))
-            return False
+    def inspect(self, name: Name) -> List[Holder]:
+        """The live holders of a name. A free name has none."""
+        found = Holders()
+        check(found.call("dlock_client_inspect", self.pointer(), name_bytes(name)))
+        return found.views
 
-        function = c.HolderFunction(add)
-        check(c.call("dlock_client_inspect", self.pointer(), key, len(key), function, None))
-        return found
+    def list(self, prefix: Name = "") -> List[Holder]:
+        """The live holders of all names that begin with prefix, in no promised order."""
+        found = Holders()
+        check(found.call("dlock_client_list", self.pointer(), name_bytes(prefix)))
+        return found.views
 
-    def stats(self) -> dict:
+    def waiters(self, name: Name) -> List[Waiter]:
+        """Who waits for a name, in the order in which they are served. Raises Unsupported if the
+        store does not show its queue."""
+        found = Waiters()
+        check(found.call("dlock_client_waiters", self.pointer(), name_bytes(name)))
+        return found.views
+
+    def observe(self, name: Name, known_fence: int = 0,
+                timeout: float | None = None) -> List[Holder]:
+        """Waits until the holder of a name is another than the one with this fencing token, and
+        returns the holders then; none: that holder is gone, and nobody holds the name.
+
+        known_fence: the fence of the holder that the caller knows; 0: none.
+        timeout: seconds; None: forever. Raises Timeout if nothing changed; with known_fence 0 the
+        name is free then.
+        """
+        key, left = name_bytes(name), timeout_ms_of(timeout)
+        while True:
+            part = 0 if left == c.TRY else _SLICE_MS if left < 0 else min(left, _SLICE_MS)
+            found = Holders()
+            result = found.call("dlock_observe", self.pointer(), key, known_fence, part)
+            left = left if left < 0 else left - part
+            if result[0] == NotHeld.status:
+                return []
+            if result[0] != Timeout.status or left in (0, c.TRY):
+                check(result)
+                return found.views
+
+    def stats(self) -> dict[str, Any]:
         """What the client has counted, as a dict. Outcomes are by name: "OK", "TIMEOUT" ...; losses
         by reason: "expired", "taken", "max_hold", "session"; waits and holds are a number, and
         the seconds of all together."""
         stats = c.sized(c.Stats)
         check(c.call("dlock_client_stats", self.pointer(), ctypes.byref(stats)))
-        found = {name: getattr(stats, name) for name in (
+        found: dict[str, Any] = {name: getattr(stats, name) for name in (
             "handoffs", "unknowns", "sessions_opened", "sessions_failed", "sessions_broken",
             "held", "waiting")}
         for name in ("acquisitions", "unlocks", "renewals"):
@@ -96,9 +121,9 @@ class Client:
     def metrics(self, **labels: str) -> str:
         """The same for each class of names, as OpenMetrics text. labels: of all series."""
         pairs = [text.encode() for pair in labels.items() for text in pair]
-        lines = []
+        lines: list[bytes] = []
 
-        def add(_, text, size):
+        def add(_: Any, text: Any, size: int) -> bool:
             lines.append(ctypes.string_at(text, size))
             return False
 
@@ -107,7 +132,7 @@ class Client:
                      (ctypes.c_char_p * (len(pairs) + 1))(*pairs, None), function, None))
         return b"".join(lines).decode()
 
-    def break_lock(self, name: str | bytes, owner: str | None = None) -> None:
+    def break_lock(self, name: Name, owner: str | None = None) -> None:
         """Takes the name away from its holder. owner: only from the holder with this token."""
         key = name_bytes(name)
         check(c.call("dlock_client_break", self.pointer(), key, len(key),
@@ -126,45 +151,35 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError("a Client is a connection of its process, and cannot be copied or pickled")
 
-    def __del__(self):
+    def __del__(self) -> None:
         if getattr(self, "_pointer", None) is not None and c is not None:
             self.close()
 
 
-def _holder(info):
-    def seconds(ms):
-        return None if ms < 0 else ms / 1000
-
-    return Holder(info.owner.decode("utf-8", "replace"), info.label.decode("utf-8", "replace"),
-                  info.mode == c.SHARED, info.fence, seconds(info.remaining_ms),
-                  seconds(info.held_ms), None if info.waiters == 0xFFFFFFFF else info.waiters,
-                  ctypes.string_at(info.data, info.data_len) if info.data else b"")
-
-
-def name_bytes(name):
+def name_bytes(name: Name) -> bytes:
     if isinstance(name, str):
         return name.encode()
-    if not isinstance(name, (bytes, bytearray, memoryview)):
+    if not isinstance(name, bytes):
         raise TypeError(f"want str or bytes, not {type(name).__name__}")
-    return bytes(name)
+    return name
 
 
-_shared = {}  # of this process: URI to client
+_shared: dict[str | None, Client] = {}  # of this process: URI to client
 _mutex = threading.Lock()
 
 
-def _shared_key(uri):
+def _shared_key(uri: str | None) -> str | None:
     return os.environ.get("DLOCK_URI") if uri is None else uri
 
 
-def shared_is_open(uri):
+def shared_is_open(uri: str | None) -> bool:
     return _shared_key(uri) in _shared
 
 
-def shared_client(uri):
+def shared_client(uri: str | None) -> Client:
     """The client that the locks of this process without a client of their own use."""
     key = _shared_key(uri)
     client = _shared.get(key)  # without the mutex: another store may be about to open
@@ -176,13 +191,13 @@ def shared_client(uri):
         return _shared[key]
 
 
-def _after_fork():
+def _after_fork() -> None:
     global _shared, _mutex
     _shared, _mutex = {}, threading.Lock()
 
 
 @atexit.register
-def _close_all():
+def _close_all() -> None:
     for client in list(_shared.values()):
         client.close()
 

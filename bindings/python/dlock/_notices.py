@@ -1,14 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""Operations that do not block, for asyncio: dlock_start, and the descriptor of a client's notices."""
+"""Operations that do not block: dlock_start, and the descriptor of a client's notices. For asyncio,
+and for waits of the main thread."""
+
+from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import select
 import threading
 import weakref
+from ctypes import byref
+from typing import TYPE_CHECKING, Any, Callable, Tuple
 
 from . import _library as c
+
+if TYPE_CHECKING:
+    from ._attempt import Attempt
+
+Loop = asyncio.AbstractEventLoop
+Result = Tuple[int, str]  # a status, and its text
 
 LOCK, RDLOCK, UNLOCK, RENEW = 1, 2, 3, 4  # enum dlock_op
 _DONE = 1
@@ -19,21 +31,22 @@ class _Reader:
     """What a loop calls when notices are queued. Only the loop refers to it, so it ends with the
     loop. It keeps the futures, and by them the tasks, as long as the loop may run them."""
 
-    def __init__(self, loop, take):
-        self.loop, self.take, self.futures = loop, take, set()
+    def __init__(self, loop: Loop, take: Callable[[], None]) -> None:
+        self.loop, self.take = loop, take
+        self.futures: set[asyncio.Future[Result] | None] = set()
 
-    def __call__(self):
+    def __call__(self) -> None:
         self.take()
 
 
 class _Watch:
     """A loop that has waits, as its Notices see it: the loop is not kept from its end."""
 
-    def __init__(self, reader, descriptor, notices):
+    def __init__(self, reader: _Reader, descriptor: int, notices: Notices) -> None:
         self.key, self.descriptor, self.count = id(reader.loop), descriptor, 0
         self.reader = weakref.ref(reader, lambda _: notices.loop_ended(self))
 
-    def soon(self, function, *arguments):
+    def soon(self, function: Callable[..., None], *arguments: object) -> bool:
         """Lets the loop call a function. Returns whether it may: False if the loop has ended."""
         reader = self.reader()
         try:
@@ -47,16 +60,20 @@ class _Watch:
 class _Wait:
     """An operation, until the task that began it has seen its end."""
 
-    def __init__(self, lock, operation, future=None):
+    def __init__(self, lock: int, operation: int, future: asyncio.Future[Result] | None = None) -> None:
         self.lock, self.operation = lock, operation
         self.acquires = operation in (LOCK, RDLOCK)
         self.unlocks = False  # an orphan that is unlocked whatever its result is
-        self.future = future and weakref.ref(future)
-        self.result = None  # (status, message) as soon as DONE was taken
-        self.watch = None
+        self._future = None if future is None else weakref.ref(future)
+        self.result: Any = None  # a Result as soon as DONE was taken
+        self.watch: Any = None  # the _Watch of its loop
         self.orphan = False  # its task or its loop has ended: nobody will see its end
+        self.in_main = False  # the main thread waits for it
 
-    def finish(self):
+    def future(self) -> asyncio.Future[Result] | None:
+        return None if self._future is None else self._future()
+
+    def finish(self) -> None:
         future = self.future()
         if future is not None and not future.done():
             future.set_result(self.result)
@@ -65,14 +82,15 @@ class _Wait:
 class Notices:
     """The operations of a client that are under way. Loops of several threads may have some."""
 
-    def __init__(self, client_pointer):
-        self._client = client_pointer  # None: closed
-        self._waits = {}  # struct dlock *: _Wait
-        self._watches = {}  # id of a loop: _Watch
+    def __init__(self, client: int | None) -> None:
+        self._client = client  # None: closed
+        self._waits: dict[int, _Wait] = {}  # struct dlock *: _Wait
+        self._watches: dict[int, _Watch] = {}  # id of a loop: _Watch
         self._reaps = False  # a thread takes the notices of orphans
+        self._inbox: list[tuple[c.Notice, c.Error]] = []  # notices that were taken, until their waits know: (notice, error)
         self._mutex = threading.RLock()  # the collector may end tasks, loops and locks at any time
 
-    async def run(self, lock, operation, timeout_ms=0):
+    async def run(self, lock: int, operation: int, timeout_ms: int = 0) -> Result:
         """An operation: (status, message). A cancelled task waits for its end, and has no lock."""
         loop = asyncio.get_running_loop()
         future, cancelled = loop.create_future(), None
@@ -97,9 +115,43 @@ class Notices:
             if wait.acquires and wait.result[0] == 0:
                 await self.run(lock, UNLOCK)
             raise cancelled
-        return wait.result
+        ended_as: Result = wait.result
+        return ended_as
 
-    def unlock(self, lock):
+    def wait(self, attempt: Attempt, timeout_ms: int) -> None:
+        """Acquires in the main thread: the handler of a signal may end the wait anywhere, and the
+        caller frees the handle then if attempt.begun says that the operation was begun."""
+        wait = _Wait(attempt.handle, RDLOCK if attempt.mode == c.SHARED else LOCK)
+        wait.in_main = True
+        with self._mutex:
+            if self._client is None:
+                attempt.error.status = _CLOSED
+                return
+            descriptor = c.library.dlock_client_fd(self._client)
+            self._take_locked(finishes=False)  # nothing is left of an older handle at this address
+            if self._is_in_use(wait.lock):
+                attempt.error.status = _ALREADY
+                return
+            c.library.dlock_start(wait.lock, wait.operation, timeout_ms, byref(attempt.begun))
+            if attempt.begun.status != 0:
+                ctypes.pointer(attempt.error)[0] = attempt.begun
+                return
+            self._waits[wait.lock] = wait
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        while wait.result is None:
+            poll.poll(1000)  # ms: another thread may take the notice, or close the client
+            with self._mutex:
+                # Before this thread takes their notices: it may be interrupted, and not they.
+                for watch in list(self._watches.values()):
+                    watch.soon(self._take)
+                self._take_locked(finishes=False)
+        self._waits.pop(wait.lock, None)
+        attempt.error.message = wait.result[1].encode()[:255]
+        attempt.error.status = wait.result[0]
+        attempt.begun.status = -1
+
+    def unlock(self, lock: int) -> None:
         """Unlocks soon, for a task that may not wait any more."""
         with self._mutex:
             wait = self._waits.get(lock)
@@ -110,14 +162,14 @@ class Notices:
                 wait.orphan = True
             self._reap_locked()
 
-    def forget(self, lock):
+    def forget(self, lock: int) -> None:
         """Drops what is known of a handle that is about to be freed."""
         with self._mutex:
             wait = self._waits.pop(lock, None)
             if wait is not None:
                 self._close_locked(wait)
 
-    def close(self):
+    def close(self) -> None:
         """Ends the operations that are under way with CLOSED, before the client is closed."""
         with self._mutex:
             self._client = None
@@ -126,7 +178,7 @@ class Notices:
             for wait in waits:
                 self._close_locked(wait)
 
-    def loop_ended(self, watch):
+    def loop_ended(self, watch: _Watch) -> None:
         """A loop is closed or collected: what its tasks acquire is undone. On any thread."""
         with self._mutex:
             if self._watches.get(watch.key) is not watch:
@@ -138,12 +190,12 @@ class Notices:
                     self._abandon(wait)
             self._reap_locked()
 
-    def _start_locked(self, loop, wait, timeout_ms):
+    def _start_locked(self, loop: Loop, wait: _Wait, timeout_ms: int) -> Result:
         if self._client is None:
             return _CLOSED, ""
-        if wait.lock in self._waits:
+        if self._inbox or wait.lock in self._waits:
             self._take_locked()
-        if wait.lock in self._waits:
+        if self._is_in_use(wait.lock):
             return _ALREADY, ""
         self._listen_locked(loop, wait)
         result = c.call("dlock_start", wait.lock, wait.operation, timeout_ms)
@@ -153,7 +205,12 @@ class Notices:
             self._unlisten(wait)
         return result
 
-    def _settle(self, wait, cancelled):
+    def _is_in_use(self, lock: int) -> bool:
+        """Whether the end of an operation was not seen yet. Of the main thread's the library says
+        so: an interrupt may have ended them."""
+        return lock in self._waits and not self._waits[lock].in_main
+
+    def _settle(self, wait: _Wait, cancelled: BaseException | None) -> None:
         """In the loop's thread: the task has seen the end of its operation."""
         with self._mutex:
             self._unlisten(wait)
@@ -162,7 +219,7 @@ class Notices:
                 if cancelled is not None and wait.acquires:
                     c.library.dlock_cancel_reset(wait.lock)
 
-    def _abandon(self, wait):
+    def _abandon(self, wait: _Wait) -> None:
         """No task will see the end of this operation. On any thread."""
         with self._mutex:
             if self._waits.get(wait.lock) is not wait:
@@ -174,7 +231,7 @@ class Notices:
                 elif wait.acquires:
                     c.library.dlock_cancel(wait.lock)
 
-    def _undo_locked(self, wait):
+    def _undo_locked(self, wait: _Wait) -> None:
         """The operation of an orphan has ended: unlocks what it has acquired."""
         del self._waits[wait.lock]
         unlocks = wait.unlocks or wait.acquires and wait.result[0] == 0
@@ -187,7 +244,7 @@ class Notices:
             return
         self._unlisten_soon(wait)
 
-    def _reap_locked(self):
+    def _reap_locked(self) -> None:
         """Lets a thread take the notices of orphans, whose loops do so no more."""
         if self._reaps or self._client is None or not self._has_orphans():
             return
@@ -198,7 +255,7 @@ class Notices:
         except RuntimeError:  # the interpreter ends, and closes the client
             os.close(descriptor)
 
-    def _reap(self, descriptor):
+    def _reap(self, descriptor: int) -> None:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         while True:
@@ -210,54 +267,68 @@ class Notices:
                     return
             poll.poll(200)  # ms: another thread may take the notices, or close the client
 
-    def _has_orphans(self):
+    def _has_orphans(self) -> bool:
         return any(wait.orphan for wait in list(self._waits.values()))
 
-    def _take(self):
+    def _take(self) -> None:
         with self._mutex:
             self._take_locked()
 
-    def _take_locked(self):
-        """Takes all notices that are queued, whatever loop their operations are of."""
-        while self._client is not None:
-            notice, error = c.sized(c.Notice), c.sized(c.Error)
-            if c.library.dlock_client_next(self._client, ctypes.byref(notice),
-                                           ctypes.byref(error)) != 1:
-                break
-            wait = self._waits.get(notice.lock) if notice.kind == _DONE else None
-            if wait is None:
-                continue
-            text = error.message.decode("utf-8", "replace") if notice.status else ""
-            wait.result = notice.status, text
-            if wait.orphan:
-                self._undo_locked(wait)
-            elif not wait.watch.soon(wait.finish):
-                self.loop_ended(wait.watch)
+    def _take_locked(self, finishes: bool = True) -> None:
+        """Takes all notices that are queued, whatever loop their operations are of.
 
-    def _close_locked(self, wait):
+        finishes: False: only the results of the main thread, which an interrupt may take from here
+        at any moment. The others stay in the inbox, for their loops.
+        """
+        while self._client is not None:
+            item = c.sized(c.Notice), c.sized(c.Error)
+            self._inbox.append(item)  # first: what the library writes is not lost
+            if c.library.dlock_client_next(self._client, byref(item[0]), byref(item[1])) != 1:
+                break
+        for item in list(self._inbox):
+            wait = self._waits.get(item[0].lock) if item[0].kind == _DONE else None
+            if wait is not None and not wait.in_main and not finishes:
+                continue
+            with contextlib.suppress(ValueError):  # the handler of a signal was here meanwhile
+                self._inbox.remove(item)
+            if wait is not None:
+                self._finish_locked(wait, *item)
+
+    def _finish_locked(self, wait: _Wait, notice: c.Notice, error: c.Error) -> None:
+        wait.result = notice.status, c.text_of(error) if notice.status else ""
+        if wait.in_main:
+            return
+        if wait.orphan:
+            self._undo_locked(wait)
+        elif not wait.watch.soon(wait.finish):
+            self.loop_ended(wait.watch)
+
+    def _close_locked(self, wait: _Wait) -> None:
         """A wait that was taken out of _waits ends with CLOSED."""
         if wait.result is None:
             wait.result = _CLOSED, ""
-        if wait.orphan or not wait.watch.soon(wait.finish):
+        if not wait.in_main and (wait.orphan or not wait.watch.soon(wait.finish)):
             self._unlisten_soon(wait)
 
-    def _listen_locked(self, loop, wait):
+    def _listen_locked(self, loop: Loop, wait: _Wait) -> None:
         watch = self._watches.get(id(loop))
         if watch is None:
             reader = _Reader(loop, self._take)
             watch = _Watch(reader, os.dup(c.library.dlock_client_fd(self._client)), self)
             loop.add_reader(watch.descriptor, reader)
             self._watches[watch.key] = watch
-        watch.reader().futures.add(wait.future())
+        listening = watch.reader()
+        assert listening is not None
+        listening.futures.add(wait.future())
         watch.count += 1
         wait.watch = watch
 
-    def _unlisten_soon(self, wait):
+    def _unlisten_soon(self, wait: _Wait) -> None:
         """_unlisten, on any thread."""
         if wait.watch is not None and not wait.watch.soon(self._unlisten, wait):
             self._unlisten(wait)
 
-    def _unlisten(self, wait):
+    def _unlisten(self, wait: _Wait) -> None:
         with self._mutex:
             watch, wait.watch = wait.watch, None
             if watch is None or self._watches.get(watch.key) is not watch:
@@ -273,7 +344,7 @@ class Notices:
                 os.close(watch.descriptor)
 
 
-async def ended(future):
+async def ended(future: asyncio.Future[Any]) -> bool:
     """Waits until a future is done, also while this task is cancelled. Returns whether it was."""
     cancelled = False
     while not future.done():
