@@ -255,7 +255,7 @@ int bench_busy_start(struct bench_busy *busy, int count)
         if (pid < 0)
             return -1;
         if (pid == 0)
-            for (volatile uint64_t spins = 0;; spins++)
+            for (;;)
                 continue;
         busy->pids[busy->count++] = pid;
     }

@@ -2,13 +2,6 @@
 # The installed tree may be moved as a whole: nothing in it names its prefix.
 include(CMakePackageConfigHelpers)
 
-# dlock::plugin_api: for modules of others, which include <dlock/plugin.h> and link nothing.
-add_library(dlock_plugin_api INTERFACE)
-set_target_properties(dlock_plugin_api PROPERTIES EXPORT_NAME plugin_api)
-target_include_directories(dlock_plugin_api INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-
 install(TARGETS dlock dlock_plugin_api EXPORT dlock-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES

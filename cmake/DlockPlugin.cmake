@@ -19,7 +19,9 @@ function(dlock_add_module target)
     # A sanitizer's runtime is resolved from the program.
     target_link_options(${target} PRIVATE -Wl,-z,defs)
   endif()
-  install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dlock)
+  if(DLOCK_INSTALL)
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dlock)
+  endif()
 endfunction()
 
 # dlock_add_plugin(<name> SOURCES ... [LIBS ...])

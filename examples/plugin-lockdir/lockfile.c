@@ -103,7 +103,8 @@ enum dlock_status lockfile_read(int fd, const char *path, const unsigned char *n
     if (got < 0)
         return lockfile_fail(err, "read", path);
     if (got == 0) {
-        *head = (struct lockfile_head){.magic = MAGIC, .name_len = len};
+        *head = (struct lockfile_head){.name_len = len};
+        memcpy(head->magic, MAGIC, sizeof head->magic);
         memcpy(head->name, name, len);
         return DLOCK_OK;
     }

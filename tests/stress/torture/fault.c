@@ -20,11 +20,9 @@
 
 static _Noreturn void burn(void)
 {
-    volatile unsigned long turns = 0;
-
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;)
-        turns++;
+        continue;
 }
 
 static void burners_start(struct active *active)
