@@ -19,8 +19,9 @@ struct etcd_take {
     bool shared, enqueue;
     struct etcd_lease *full, *brief; /* of the ttl; of a waiter: the same one, if it is as long */
     bool full_lasts, brief_lasts;
-    bool again; /* leases of the stock have ended, or another leader counts their time */
-    bool put;   /* the key was put, or found: what fails then is UNKNOWN */
+    bool again;     /* leases of the stock have ended, or another leader counts their time */
+    bool overtaken; /* the readers that it was to join have gone: nothing was put */
+    bool put;       /* the key was put, or found: what fails then is UNKNOWN */
     struct etcd_rpc txn, alive;
 };
 

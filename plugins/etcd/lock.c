@@ -22,7 +22,8 @@ static enum dlock_status join(struct etcd_take *take)
         return status;
     if (!etcd_flight_answer(take)->succeeded) {
         if (etcd_stand_read(take, 0, &standing) && standing.create_revision == 0) {
-            etcd_flight_put(take); /* the readers have gone */
+            etcd_flight_put(take);
+            take->overtaken = true;
             return DLOCK_LOST;
         }
         etcd_flight_drop(take);

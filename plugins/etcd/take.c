@@ -5,7 +5,8 @@
 #include "permit.h"
 #include "stand.h"
 
-#define TRIES 3 /* with other leases, if those of the stock have ended */
+#define TRIES     3  /* with other leases, if those of the stock have ended */
+#define OVERTAKEN 20 /* in a crowd of readers */
 
 /* LOST: the leases have ended, or the key has ended meanwhile: once more. */
 static enum dlock_status try_once(struct etcd_take *take)
@@ -20,14 +21,21 @@ static enum dlock_status try_once(struct etcd_take *take)
 static enum dlock_status try(struct etcd_take *take)
 {
     enum dlock_status status = DLOCK_LOST;
+    int leases = 0, crowds = 0;
 
-    for (int i = 0; i < TRIES && status == DLOCK_LOST; i++) {
-        take->again = i > 0;
+    while (status == DLOCK_LOST && leases < TRIES && crowds < OVERTAKEN) {
+        take->again = leases > 0;
+        take->overtaken = false;
         status = try_once(take);
+        if (take->overtaken)
+            crowds++;
+        else
+            leases++;
     }
     if (status == DLOCK_LOST)
-        status = dlock_fail(take->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
-                            "the cluster ends leases as fast as it grants them");
+        status = dlock_fail(take->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0, "%s",
+                            take->overtaken ? "readers come and go faster than the cluster answers"
+                                            : "the cluster ends leases as fast as it grants them");
     if (!take->put || status == DLOCK_OK || status == DLOCK_BUSY || status == DLOCK_PROTOCOL)
         return status;
     take->err->status = DLOCK_UNKNOWN; /* [TRY-4] */

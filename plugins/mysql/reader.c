@@ -74,8 +74,8 @@ static enum dlock_status step_down(struct my_connection *conn, struct dlock_erro
         return DLOCK_LOST;
     status = my_execute(conn, MY_READER_REAP, err);
     if (status == DLOCK_OK)
-        status = my_execute(conn, MY_STEP_DOWN, err);
-    return status == DLOCK_OK ? my_execute(conn, MY_READER_ADD, err) : status;
+        status = my_execute(conn, MY_READER_STEP_DOWN, err);
+    return status == DLOCK_OK ? my_execute(conn, MY_STEP_DOWN, err) : status;
 }
 
 static enum dlock_status extend(struct my_connection *conn, struct dlock_error *err)

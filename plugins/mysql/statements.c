@@ -82,6 +82,10 @@ _Static_assert(MY_FENCE_STEP == 32, "NEXT_FENCE spells it out");
                        " VALUES (@n, @t, " MY_NOW ", " UNTIL ", @l)"                             \
                        " ON DUPLICATE KEY UPDATE until_us = GREATEST(until_us, " UNTIL ")",      \
                        ""},                                                                      \
+    [MY_READER_STEP_DOWN] = {"INSERT INTO {readers} (name, token, since_us, until_us, label)"    \
+                             " SELECT @n, @t, " MY_NOW ", GREATEST(until_us, " UNTIL "), @l"     \
+                             " FROM {names} WHERE name = @n",                                    \
+                             ""},                                                                \
     [MY_READER_EXTEND] = {"UPDATE {readers} SET until_us = GREATEST(until_us, " UNTIL ")"        \
                           " WHERE name = @n AND token = @t AND " LIVE,                           \
                           ""},                                                                   \

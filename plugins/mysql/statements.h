@@ -35,6 +35,8 @@ enum my_statement {
     MY_GUARD,      /* begins each change of readers */
     MY_GUARD_NOW,  /* the same, and does not wait for the row */
     MY_READER_ADD, /* shared */
+    MY_READER_STEP_DOWN, /* the shared part of a downgrade, which comes first: the lease is in the
+                            exclusive part */
     MY_READER_EXTEND,
     MY_READER_REMOVE,
     MY_READER_BREAK,

@@ -18,8 +18,10 @@ local function attempt(step, ...)
 end
 
 local function reader_release(reader)
+    local ends = tonumber(redis.call('ZSCORE', name.readers, reader) or 0)
     if last == math.huge or reader_round(name, reader) <= last then
-        return reader_drop(name, reader)
+        local dropped = reader_drop(name, reader)
+        return ends > now and dropped or 0
     end
     return 0
 end

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Who gets a name, and for how long: TRY-1 to TRY-3. */
+/* Who gets a name, and for how long. */
 #include "calls.h"
 #include "slots.h"
+
+#include <stdatomic.h>
+#include <string.h>
 
 #define POLL_MS 5
 
@@ -109,5 +112,270 @@ void dlt_slots_lease_ends(struct dlt_run *run)
     ends_by_itself(&parties[0], &parties[1], DLOCK_EXCLUSIVE);
     if (dlt_side_has(&parties[0].side, DLOCK_CAP_RWLOCK))
         ends_by_itself(&parties[0], &parties[1], DLOCK_SHARED);
+    dlt_parties_end(parties, 2);
+}
+
+void dlt_slots_reader_by_itself(struct dlt_run *run)
+{
+    struct dlt_party parties[3], *brief = &parties[0], *other = &parties[1], *writer = &parties[2];
+
+    dlt_parties_begin(parties, 3, run);
+    if (!dlt_party_is_leased(brief))
+        dlt_skip("leases live in sessions");
+    dlt_party_anew(brief, "job", DLOCK_SHARED, DLT_SHORT_MS);
+    dlt_party_anew(other, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS);
+    dlt_tries(brief, DLOCK_OK, "shared, of a free name");
+    dlt_tries(other, DLOCK_OK, "shared, beside a reader");
+    dlt_sleep_ms(brief->side.grant.lease_ms + 1000 + run->grid_ms);
+    dlt_renews(other, DLOCK_OK, "a reader beside one whose lease has ended");
+    dlt_renews(brief, DLOCK_LOST, "whose lease ended beside a reader");
+    dlt_unlocks(brief, DLOCK_LOST, "whose lease ended beside a reader");
+    dlt_tries(writer, DLOCK_BUSY, "beside the reader that is left");
+    dlt_unlocks(other, DLOCK_OK, "the last reader");
+    dlt_tries(writer, DLOCK_OK, "after the last reader");
+    dlt_unlocks(writer, DLOCK_OK, "the writer");
+    dlt_parties_end(parties, 3);
+}
+
+/* A repetition, or a renewal, with a shorter ttl shortened nothing in the store. */
+static void not_shortened(struct dlt_party *asker, int64_t start_ns, int64_t lease_ms)
+{
+    int64_t left_ms = dlt_party_left_ms(asker);
+
+    while (left_ms == -1 && dlt_ms_since(start_ns) < (double)(lease_ms - 500)) {
+        dlt_sleep_ms(50);
+        dlt_tries(asker, DLOCK_BUSY, "while the first lease of the holder lasts [TRY-5] [REN-3]");
+    }
+    DLT_CHECK(
+        left_ms == -1 || (double)left_ms + dlt_ms_since(start_ns) + 2 >= (double)lease_ms,
+        "%.0f ms after a lease of %lld ms began, %lld ms are left: a shorter ttl shortened it "
+        "[TRY-5] [REN-3]",
+        dlt_ms_since(start_ns), (long long)lease_ms, (long long)left_ms);
+}
+
+/* The store says what is left, or else the lease has to be waited for. */
+static int64_t long_ms(struct dlt_party *holder, struct dlt_party *asker)
+{
+    bool tells;
+
+    dlt_tries(holder, DLOCK_OK, "of a free name");
+    tells = dlt_party_left_ms(asker) != -1;
+    dlt_unlocks(holder, DLOCK_OK, "the holder");
+    return tells ? DLT_PARTY_TTL_MS : 3000 + holder->run->slack_ms;
+}
+
+static void again(struct dlt_party *a, struct dlt_party *b, struct dlt_party *second,
+                  int64_t ttl_ms)
+{
+    int64_t least_ms = a->side.info.ttl_least_ms, start_ns = dlt_now_ns(), lease_ms;
+    uint64_t fence;
+
+    dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_tries(a, DLOCK_OK, "of a free name");
+    lease_ms = a->side.grant.lease_ms;
+    fence = a->side.grant.fence;
+    a->attempt.req.ttl_ms = least_ms > 200 ? least_ms : 200;
+    for (int i = 0; i < 2; i++) {
+        dlt_tries(a, DLOCK_OK, "with the token that holds the name [TRY-5]");
+        DLT_CHECK(a->side.grant.fence >= fence, "the same token again: fence %llu after %llu",
+                  (unsigned long long)a->side.grant.fence, (unsigned long long)fence);
+        if (dlt_party_is_leased(a))
+            not_shortened(b, start_ns, lease_ms);
+    }
+    if (second != NULL)
+        DLT_SAYS(second, dlt_side_try(&second->side, &a->attempt), DLOCK_OK,
+                 "the token that holds the name, in another session [TRY-5] [SES-1]");
+    dlt_renews(a, DLOCK_OK, "with a shorter ttl");
+    if (dlt_party_is_leased(a))
+        not_shortened(b, start_ns, lease_ms);
+    a->attempt.req.ttl_ms = ttl_ms;
+    dlt_unlocks(a, DLOCK_OK, "the holder");
+    dlt_tries(b, DLOCK_OK, "after the unlock of a token that asked several times");
+    dlt_unlocks(b, DLOCK_OK, "the holder");
+}
+
+void dlt_slots_same_token(struct dlt_run *run)
+{
+    struct dlt_party parties[2], second, *a = &parties[0], *b = &parties[1];
+    bool one_session; /* has the lock */
+    int64_t ttl_ms;
+
+    dlt_parties_begin(parties, 2, run);
+    one_session = !dlt_party_is_leased(a);
+    if (!one_session)
+        dlt_party_join(&second, a, "another session of a");
+    ttl_ms = long_ms(a, b);
+    for (int mode = DLOCK_EXCLUSIVE; mode <= DLOCK_SHARED; mode++) {
+        if (mode == DLOCK_SHARED && !dlt_side_has(&a->side, DLOCK_CAP_RWLOCK))
+            continue;
+        dlt_party_anew(a, "job", (enum dlock_mode)mode, ttl_ms);
+        again(a, b, one_session ? NULL : &second, a->attempt.req.ttl_ms);
+    }
+    if (!one_session)
+        dlt_party_end(&second);
+    dlt_parties_end(parties, 2);
+}
+
+/* ---- fences ---- */
+
+/* Ends what the party holds, in the way of that round. */
+static void end_somehow(struct dlt_party *a, struct dlt_party *b, int round)
+{
+    enum dlock_status status = DLOCK_UNSUPPORTED;
+
+    if (round == 1 && dlt_party_is_leased(a)) {
+        dlt_sleep_ms(a->side.grant.lease_ms + 1000 + a->run->grid_ms);
+        return;
+    }
+    if (round == 2)
+        status = dlt_party_break(b, NULL);
+    if (status != DLOCK_UNSUPPORTED)
+        DLT_SAYS(b, status, DLOCK_OK, "a holder that is broken");
+    else
+        dlt_unlocks(a, DLOCK_OK, "the holder");
+    if (round != 3)
+        return;
+    dlt_side_close(&a->side);
+    DLT_SAYS(a, dlt_side_open(&a->side), DLOCK_OK, "a new session");
+}
+
+void dlt_slots_fence_rises(struct dlt_run *run)
+{
+    struct dlt_party parties[2];
+    bool reads;
+    uint64_t last = 0;
+
+    dlt_parties_begin(parties, 2, run);
+    reads = dlt_side_has(&parties[0].side, DLOCK_CAP_RWLOCK);
+    for (int i = 0; i < 12; i++) {
+        struct dlt_party *a = &parties[i % 2], *b = &parties[(i + 1) % 2];
+        enum dlock_mode mode = reads && i % 4 == 3 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+
+        dlt_party_anew(a, "job", mode, i == 1 ? DLT_SHORT_MS : DLT_PARTY_TTL_MS);
+        dlt_tries(a, DLOCK_OK, "of a free name");
+        DLT_CHECK(mode == DLOCK_SHARED || a->side.grant.fence > last,
+                  "grant %d: the fence is %llu, and %llu was granted before [TRY-6] [UNL-3]", i,
+                  (unsigned long long)a->side.grant.fence, (unsigned long long)last);
+        if (dlt_party_fence(a) > last)
+            last = dlt_party_fence(a);
+        end_somehow(a, b, i);
+    }
+    dlt_parties_end(parties, 2);
+}
+
+/* ---- many at once ---- */
+
+#define CROWD    4
+#define CROWD_MS 1500
+
+struct crowd {
+    const struct dlt_run *run;
+    atomic_int writers, readers;
+    atomic_uint grants;
+    atomic_ullong fence;
+};
+
+static void inside(struct crowd *crowd, struct dlt_party *party)
+{
+    bool reads = party->attempt.req.mode == DLOCK_SHARED;
+    unsigned long long fence = party->side.grant.fence;
+    int writers = atomic_fetch_add(&crowd->writers, reads ? 0 : 1);
+    int readers = atomic_fetch_add(&crowd->readers, reads ? 1 : 0);
+
+    DLT_CHECK(writers == 0 && (reads || readers == 0),
+              "%d writers and %d readers hold the name beside a %s [TRY-1]", writers, readers,
+              reads ? "reader" : "writer");
+    if (!reads && dlt_side_has(&party->side, DLOCK_CAP_FENCE))
+        DLT_CHECK(atomic_exchange(&crowd->fence, fence) < fence, "the fence fell to %llu [TRY-6]",
+                  fence);
+    atomic_fetch_add(&crowd->grants, 1);
+    atomic_fetch_sub(reads ? &crowd->readers : &crowd->writers, 1);
+}
+
+static void *contend(void *arg)
+{
+    struct crowd *crowd = arg;
+    struct dlt_party party;
+    int64_t start_ns = dlt_now_ns();
+
+    dlt_party_begin(&party, crowd->run, "one of a crowd", NULL);
+    for (int i = 0; dlt_ms_since(start_ns) < CROWD_MS; i++) {
+        bool reads = i % 3 == 0 && dlt_side_has(&party.side, DLOCK_CAP_RWLOCK);
+        enum dlock_status status;
+
+        dlt_party_anew(&party, "job", reads ? DLOCK_SHARED : DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        status = dlt_party_try(&party);
+        if (status == DLOCK_BUSY)
+            continue;
+        DLT_SAYS(&party, status, DLOCK_OK, "trylock of one of a crowd is OK or BUSY [TRY-3]");
+        inside(crowd, &party);
+        DLT_SAYS(&party, dlt_party_unlock(&party), DLOCK_OK, "a holder in a crowd [UNL-1]");
+    }
+    dlt_party_end(&party);
+    return NULL;
+}
+
+void dlt_slots_crowd(struct dlt_run *run)
+{
+    struct crowd crowd = {.run = run};
+    pthread_t threads[CROWD];
+
+    for (int i = 0; i < CROWD; i++)
+        threads[i] = dlt_thread(contend, &crowd);
+    for (int i = 0; i < CROWD; i++)
+        (void)dlt_join(threads[i]);
+    DLT_CHECK(atomic_load(&crowd.grants) > CROWD, "%u grants in %d ms", atomic_load(&crowd.grants),
+              CROWD_MS);
+}
+
+/* ---- names ---- */
+
+static void named(struct dlt_party *party, const char *bytes, size_t len)
+{
+    dlt_party_anew(party, "", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    memcpy(party->attempt.name.text + party->attempt.name.len, bytes, len);
+    party->attempt.name.len += len;
+    party->attempt.req.name_len = (uint32_t)party->attempt.name.len;
+}
+
+/* Each is another name than those before it, and than what a plugin may make of them. */
+void dlt_slots_names_are_bytes(struct dlt_run *run)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+    } names[] = {{"job", 3},           {"Job", 3},     {"JOB", 3},    {"job ", 4},     {" job", 4},
+                 {"job\0", 4},         {"job\0x", 5},  {"job\0y", 5}, {"jo", 2},       {"jo_", 3},
+                 {"jo%", 3},           {"jo\xc3", 3},  {"\xff", 1},   {"\xff\xfe", 2}, {"\n", 1},
+                 {"job\r\nDEL x", 10}, {"'\"`;--", 6}, {"\\", 1},     {"\\x6a", 4},    {"?", 1},
+                 {"%s%n", 4},          {"*", 1},       {"{job}", 5},  {"job}:m", 6},   {"job:m", 5},
+                 {"%6A%6F%62", 9},     {"job/x", 5},   {"..", 2},     {".", 1},        {"/", 1}};
+    struct dlt_party parties[2], *a = &parties[0], *b = &parties[1];
+    char longest[DLOCK_NAME_MAX];
+    size_t rest = DLOCK_NAME_MAX - strlen(run->prefix);
+
+    dlt_parties_begin(parties, 2, run);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        named(a, names[i].bytes, names[i].len);
+        dlt_tries(a, DLOCK_OK, "of one name of many [TRY-7]");
+        named(b, names[i].bytes, names[i].len);
+        dlt_tries(b, DLOCK_BUSY, "of the same bytes [TRY-7]");
+        for (size_t j = 0; j < sizeof names / sizeof names[0]; j += i == 0 ? 1 : 5) {
+            if (j == i)
+                continue;
+            named(b, names[j].bytes, names[j].len);
+            dlt_tries(b, DLOCK_OK, "of other bytes [TRY-7]");
+            dlt_unlocks(b, DLOCK_OK, "of other bytes [TRY-7]");
+        }
+        dlt_unlocks(a, DLOCK_OK, "of one name of many [TRY-7]");
+    }
+    memset(longest, '%', sizeof longest);
+    named(a, longest, rest);
+    dlt_tries(a, DLOCK_OK, "of a name of 255 bytes [TRY-7]");
+    longest[rest - 1] = 'x';
+    named(b, longest, rest);
+    dlt_tries(b, DLOCK_OK, "of another name of 255 bytes [TRY-7]");
+    dlt_unlocks(b, DLOCK_OK, "of a name of 255 bytes");
+    dlt_unlocks(a, DLOCK_OK, "of a name of 255 bytes");
     dlt_parties_end(parties, 2);
 }
