@@ -43,13 +43,15 @@ enum dlock_status etcd_stand_differ(struct etcd_take *take, struct etcd_standing
 /* The slot has the key. */
 static enum dlock_status stands(struct etcd_take *take, const struct etcd_standing *standing)
 {
+    uint32_t holders = standing->limit > 1 ? standing->older : 1;
+
     if (standing->holds) {
         take->grant->waiters = others_of(standing, 1);
         if ((take->shared || take->limit > 1) && take->grant->waiters > 0)
             take->grant->waiters = UINT32_MAX; /* these may hold it, too */
         return etcd_stand_grant(take);
     }
-    take->grant->waiters = others_of(standing, 2);
+    take->grant->waiters = others_of(standing, holders + 1);
     take->grant->queue_position =
         standing->predecessor_is_first || standing->front ? 0 : take->grant->waiters;
     if ((take->req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) == 0)
