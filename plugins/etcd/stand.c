@@ -43,7 +43,7 @@ enum dlock_status etcd_stand_differ(struct etcd_take *take, struct etcd_standing
 /* The slot has the key. */
 static enum dlock_status stands(struct etcd_take *take, const struct etcd_standing *standing)
 {
-    uint32_t holders = standing->limit > 1 ? standing->older : 1;
+    uint32_t holders = standing->limit > 1 ? standing->limit : 1;
 
     if (standing->holds) {
         take->grant->waiters = others_of(standing, 1);
