@@ -3,7 +3,7 @@
 
 void dlt_parties_begin(struct dlt_party *parties, size_t n, const struct dlt_run *run)
 {
-    static const char *const names[] = {"a", "b", "c", "d"};
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
 
     for (size_t i = 0; i < n; i++)
         dlt_party_begin(&parties[i], run, names[i], NULL);
@@ -11,8 +11,8 @@ void dlt_parties_begin(struct dlt_party *parties, size_t n, const struct dlt_run
 
 void dlt_parties_end(struct dlt_party *parties, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        dlt_party_end(&parties[i]);
+    for (size_t i = n; i > 0; i--)
+        dlt_party_end(&parties[i - 1]);
 }
 
 bool dlt_party_is_leased(const struct dlt_party *party)

@@ -48,6 +48,13 @@ void dlt_party_over(struct dlt_party *party)
     party->released = true;
 }
 
+void dlt_party_beside(struct dlt_party *party, struct dlt_party *other, const char *who)
+{
+    *party = (struct dlt_party){.run = other->run, .who = who};
+    dlt_side_share(&party->side, &other->side);
+    opened(party);
+}
+
 static void attempt_end(struct dlt_party *party)
 {
     if (party->begun)
@@ -64,6 +71,17 @@ void dlt_party_end(struct dlt_party *party)
 bool dlt_party_may_set(const struct dlt_party *party, const char *option)
 {
     return party->side.store->target.option(&party->side.store->target, option) != NULL;
+}
+
+void dlt_party_brief(struct dlt_party *party, const struct dlt_run *run)
+{
+    dlt_party_begin(party, run, "the brief one", NULL);
+    if (dlt_side_has(&party->side, DLOCK_CAP_TETHERED))
+        dlt_skip("not applicable: queue entries live in the client's session");
+    if (!dlt_party_may_set(party, "waiter_lease"))
+        dlt_skip("not applicable: no option waiter_lease, and the queue entries may be long");
+    dlt_party_end(party);
+    dlt_party_begin(party, run, "the brief one", "waiter_lease=500ms");
 }
 
 void dlt_party_anew(struct dlt_party *party, const char *suffix, enum dlock_mode mode,
@@ -177,6 +195,19 @@ void dlt_party_says(const char *file, int line, const struct dlt_party *party, c
 
 /* ---- waiting ---- */
 
+void dlt_party_hold(struct dlt_party *party)
+{
+    DLT_SAYS(party, dlt_party_try(party), DLOCK_OK, "the name is free");
+}
+
+int64_t dlt_party_release(struct dlt_party *party)
+{
+    int64_t now_ns = dlt_now_ns();
+
+    DLT_SAYS(party, dlt_party_unlock(party), DLOCK_OK, "it holds the name");
+    return now_ns;
+}
+
 void dlt_party_line_up(struct dlt_party *party)
 {
     bool queues = dlt_party_queues(party);
@@ -266,6 +297,38 @@ void dlt_party_told(const char *file, int line, struct dlt_party *party, int64_t
     if (status != DLOCK_OK)
         dlt_fail(file, line, "%s: the wait of %s ended before its deadline with TIMEOUT", text,
                  party->who);
+}
+
+void dlt_party_not_told(struct dlt_party *party, const char *when)
+{
+    DLT_SAYS(party, dlt_party_wait(party, QUIET_MS), DLOCK_TIMEOUT, "%s", when);
+}
+
+static bool waiters_note(void *arg, const struct dlock_holder *holder)
+{
+    *(uint32_t *)arg = holder->waiters;
+    return true;
+}
+
+uint32_t dlt_party_waiters(struct dlt_party *party)
+{
+    struct dlt_side *side = &party->side;
+    uint32_t waiters = UINT32_MAX;
+
+    if (side->plugin->ops.inspect == NULL)
+        return waiters;
+    DLT_SAYS(party,
+             dl_slot_inspect(
+                 side->plugin, side->self, party->attempt.req.name, party->attempt.req.name_len,
+                 dlt_now_ns() + side->call_ms * DLT_NS_PER_MS, waiters_note, &waiters, &side->err),
+             DLOCK_OK, "on a good network");
+    return waiters;
+}
+
+int64_t dlt_party_ended_ms(const struct dlt_party *party, int64_t lease_ms)
+{
+    return lease_ms + (lease_ms > 20000 ? lease_ms / 20 : 1000) + party->run->grid_ms +
+           party->run->slack_ms;
 }
 
 uint64_t dlt_party_fence(const struct dlt_party *party)

@@ -35,11 +35,16 @@ void dlt_party_begin(struct dlt_party *party, const struct dlt_run *run, const c
                      const char *options);
 /* A further session of the client of `other`. It ends before `other`. */
 void dlt_party_join(struct dlt_party *party, struct dlt_party *other, const char *who);
+/* Another thread of the client of `other`, as core lends sessions to threads. It ends before
+ * `other`. */
+void dlt_party_beside(struct dlt_party *party, struct dlt_party *other, const char *who);
 /* What the attempt holds in the store stays until it ends by itself. */
 void dlt_party_end(struct dlt_party *party);
 
-/* False: the plugin has not that option. */
+/* False: the plugin has not that option, or it has no value. */
 bool dlt_party_may_set(const struct dlt_party *party, const char *option);
+/* A client whose queue entries last for 500 ms. The case is skipped where there is none. */
+void dlt_party_brief(struct dlt_party *party, const struct dlt_run *run);
 
 /* A new attempt, with a token of its own; the one before is forgotten. */
 void dlt_party_anew(struct dlt_party *party, const char *suffix, enum dlock_mode mode,
@@ -71,6 +76,11 @@ __attribute__((format(printf, 7, 8))) void
 dlt_party_says(const char *file, int line, const struct dlt_party *party, const char *call,
                enum dlock_status got, enum dlock_status want, const char *format, ...);
 
+/* The name is free: it has it. */
+void dlt_party_hold(struct dlt_party *party);
+/* It holds the name, and gives it back. Returns the moment before. */
+int64_t dlt_party_release(struct dlt_party *party);
+
 /* trylock: it is refused, and waits. With a queue it has a queue entry now. */
 void dlt_party_line_up(struct dlt_party *party);
 /* The same, and the plugin has set up all that it needs to hear: a wait ends by its deadline. */
@@ -90,6 +100,15 @@ enum dlock_status dlt_party_wake(struct dlt_party *party);
 __attribute__((format(printf, 5, 6))) void dlt_party_told(const char *file, int line,
                                                           struct dlt_party *party, int64_t since_ns,
                                                           const char *format, ...);
+
+/* The name is held, and nobody tells this party anything for a moment. */
+void dlt_party_not_told(struct dlt_party *party, const char *when);
+
+/* How many wait for the name, by inspect. UINT32_MAX: the store does not say. */
+uint32_t dlt_party_waiters(struct dlt_party *party);
+
+/* A step of the store's clock and what TRY-2 allows: a lease of lease_ms has ended by then. */
+int64_t dlt_party_ended_ms(const struct dlt_party *party, int64_t lease_ms);
 
 /* The last number of the last grant of this party; 0: it has none. */
 uint64_t dlt_party_fence(const struct dlt_party *party);

@@ -3,7 +3,6 @@
 #include "calls.h"
 #include "slots.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #define POLL_MS 5
@@ -261,71 +260,6 @@ void dlt_slots_fence_rises(struct dlt_run *run)
         end_somehow(a, b, i);
     }
     dlt_parties_end(parties, 2);
-}
-
-/* ---- many at once ---- */
-
-#define CROWD    4
-#define CROWD_MS 1500
-
-struct crowd {
-    const struct dlt_run *run;
-    atomic_int writers, readers;
-    atomic_uint grants;
-    atomic_ullong fence;
-};
-
-static void inside(struct crowd *crowd, struct dlt_party *party)
-{
-    bool reads = party->attempt.req.mode == DLOCK_SHARED;
-    unsigned long long fence = party->side.grant.fence;
-    int writers = atomic_fetch_add(&crowd->writers, reads ? 0 : 1);
-    int readers = atomic_fetch_add(&crowd->readers, reads ? 1 : 0);
-
-    DLT_CHECK(writers == 0 && (reads || readers == 0),
-              "%d writers and %d readers hold the name beside a %s [TRY-1]", writers, readers,
-              reads ? "reader" : "writer");
-    if (!reads && dlt_side_has(&party->side, DLOCK_CAP_FENCE))
-        DLT_CHECK(atomic_exchange(&crowd->fence, fence) < fence, "the fence fell to %llu [TRY-6]",
-                  fence);
-    atomic_fetch_add(&crowd->grants, 1);
-    atomic_fetch_sub(reads ? &crowd->readers : &crowd->writers, 1);
-}
-
-static void *contend(void *arg)
-{
-    struct crowd *crowd = arg;
-    struct dlt_party party;
-    int64_t start_ns = dlt_now_ns();
-
-    dlt_party_begin(&party, crowd->run, "one of a crowd", NULL);
-    for (int i = 0; dlt_ms_since(start_ns) < CROWD_MS; i++) {
-        bool reads = i % 3 == 0 && dlt_side_has(&party.side, DLOCK_CAP_RWLOCK);
-        enum dlock_status status;
-
-        dlt_party_anew(&party, "job", reads ? DLOCK_SHARED : DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
-        status = dlt_party_try(&party);
-        if (status == DLOCK_BUSY)
-            continue;
-        DLT_SAYS(&party, status, DLOCK_OK, "trylock of one of a crowd is OK or BUSY [TRY-3]");
-        inside(crowd, &party);
-        DLT_SAYS(&party, dlt_party_unlock(&party), DLOCK_OK, "a holder in a crowd [UNL-1]");
-    }
-    dlt_party_end(&party);
-    return NULL;
-}
-
-void dlt_slots_crowd(struct dlt_run *run)
-{
-    struct crowd crowd = {.run = run};
-    pthread_t threads[CROWD];
-
-    for (int i = 0; i < CROWD; i++)
-        threads[i] = dlt_thread(contend, &crowd);
-    for (int i = 0; i < CROWD; i++)
-        (void)dlt_join(threads[i]);
-    DLT_CHECK(atomic_load(&crowd.grants) > CROWD, "%u grants in %d ms", atomic_load(&crowd.grants),
-              CROWD_MS);
 }
 
 /* ---- names ---- */

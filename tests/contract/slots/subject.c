@@ -48,12 +48,23 @@ void dlt_side_join(struct dlt_side *side, struct dlt_side *other)
     *side = (struct dlt_side){.joined = other->joined != NULL ? other->joined : &other->host,
                               .store = other->store,
                               .plugin = other->plugin,
+                              .info = other->info,
                               .call_ms = CALM_MS,
                               .err = DLOCK_ERROR_INIT};
 }
 
+void dlt_side_share(struct dlt_side *side, struct dlt_side *other)
+{
+    dlt_side_join(side, other);
+    side->lent = dlt_side_has(other, DLOCK_CAP_CONCURRENT);
+    if (side->lent)
+        side->self = other->self;
+}
+
 void dlt_side_fini(struct dlt_side *side)
 {
+    if (side->lent)
+        side->self = NULL;
     dlt_side_close(side);
     if (side->joined == NULL)
         dl_store_free(side->store);

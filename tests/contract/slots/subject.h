@@ -20,6 +20,7 @@ struct dlt_side {
     struct dl_store *store;
     const struct dl_plugin *plugin;
     void *self; /* NULL: no session */
+    bool lent;  /* self is that of `joined` */
     struct dlock_session_info info;
     int64_t call_ms;        /* the deadline of each call */
     struct dlock_error err; /* of the last call */
@@ -66,6 +67,8 @@ __attribute__((format(printf, 2, 3))) void dlt_subject_tell(struct dlt_subject *
 void dlt_side_init(struct dlt_side *side, const char *uri);
 /* A further session of the client `other`, not yet open. It ends before `other`. */
 void dlt_side_join(struct dlt_side *side, struct dlt_side *other);
+/* The same for a thread of its own: with CONCURRENT that is the session of `other`. */
+void dlt_side_share(struct dlt_side *side, struct dlt_side *other);
 /* Closes the session, too. */
 void dlt_side_fini(struct dlt_side *side);
 
