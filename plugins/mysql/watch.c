@@ -226,6 +226,8 @@ enum dlock_status my_watch(struct my_session *session, const struct dlock_reques
     const bool in_time = req->deadline_ns - my_connection_now(conn) >= LOGIN_NS;
     enum dlock_status status = DLOCK_UNAVAILABLE;
 
+    if (atomic_load(&slot->stop)) /* or the first place in the queue would be news [INT-2] */
+        return dlock_fail(err, MY_ORIGIN, DLOCK_CANCELED, 0, "the wait was interrupted");
     if (slot->queue == NULL)
         slot->queue = my_queue_take(session->shared, in_time, req->deadline_ns);
     my_execute_input(conn, req);
