@@ -84,6 +84,20 @@ build() {
     cmake --build --preset "$1" -j "$(nproc)" "${@:2}" "${quiet[@]}" >&2
 }
 
+# mount_devices ROOT: what programs in it need of /dev and /proc, and nothing of this system's own, so that ROOT
+# may be removed. Call it in a mount space that ends with the program.
+mount_devices() {
+    local name
+    mount -t tmpfs none "$1/dev" && mkdir -m 1777 "$1/dev/shm" && mkdir "$1/dev/pts" && mount -t proc proc "$1/proc" &&
+        mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts" && ln -s pts/ptmx "$1/dev/ptmx" &&
+        ln -s /proc/self/fd "$1/dev/fd" && ln -s fd/0 "$1/dev/stdin" && ln -s fd/1 "$1/dev/stdout" &&
+        ln -s fd/2 "$1/dev/stderr" || return
+    for name in null:3 zero:5 full:7 random:8 urandom:9; do
+        mknod -m 666 "$1/dev/${name%:*}" c 1 "${name#*:}" || return
+    done
+    mknod -m 666 "$1/dev/tty" c 5 0
+}
+
 # source_files DIR PATTERN...: the project's files below DIR whose names match, one a line.
 source_files() {
     local dir=$1 pattern names=()

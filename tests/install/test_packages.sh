@@ -12,6 +12,8 @@ set -u
 source_dir=$(realpath "$1") kind=${2-copy}
 # shellcheck source=tests/kit/tap.sh
 . "$source_dir/tests/kit/tap.sh"
+# shellcheck source=scripts/lib.sh
+. "$source_dir/scripts/lib.sh"
 root=$tap_tmp/root
 trap 'umount -l "$root/dev" "$root/proc" "$root" "$tap_tmp/changes" 2>/dev/null; rm -rf --one-file-system "$tap_tmp"' EXIT # never into the /dev of this system
 cd "$tap_tmp" || exit 1
@@ -44,20 +46,14 @@ check "the copy of libzookeeper_st in a plugin is named" copy_is_named
 check "lintian finds no error" lintian --allow-root --fail-on error "${files[@]}"
 
 changed=$tap_tmp/changes/upper
-# Devices of its own: nothing of this system is mounted where a directory is removed at the end.
-mounts() {
-    mount -t tmpfs none "$root/dev" && mknod -m 666 "$root/dev/null" c 1 3 && mknod -m 666 "$root/dev/zero" c 1 5 &&
-        mknod -m 666 "$root/dev/full" c 1 7 && mknod -m 666 "$root/dev/random" c 1 8 && mknod -m 666 "$root/dev/urandom" c 1 9 &&
-        mkdir -m 1777 "$root/dev/shm" && ln -s /proc/self/fd "$root/dev/fd" && mount -t proc proc "$root/proc"
-}
 copy_of_this_system() {
     mkdir -p "$tap_tmp/changes" && mount -t tmpfs none "$tap_tmp/changes" && mkdir "$changed" "$tap_tmp/changes/work" &&
         mount -t overlay -o "lowerdir=/,upperdir=$changed,workdir=$tap_tmp/changes/work" overlay "$root" &&
-        mounts && rm -rf "$root/var/lib/dlock"
+        mount_devices "$root" && rm -rf "$root/var/lib/dlock"
 }
 empty_debian() {
     changed=$root
-    mmdebstrap --quiet --variant=apt bookworm "$root" && mounts && cp /etc/resolv.conf "$root/etc/resolv.conf" &&
+    mmdebstrap --quiet --variant=apt bookworm "$root" && mount_devices "$root" && cp /etc/resolv.conf "$root/etc/resolv.conf" &&
         inside 'apt-get update -q'
 }
 makes_root() {
