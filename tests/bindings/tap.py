@@ -1,9 +1,37 @@
 # SPDX-License-Identifier: MIT
 """Runs the unittest cases of a module and prints TAP."""
 
+import atexit
+import os
+import subprocess
 import sys
+import tempfile
+import time
 import traceback
 import unittest
+
+
+class Within:
+    """A time of at most `seconds` from now on. The ruler judges it (tests/kit/ruler): $DLT_RULER."""
+
+    _file = None
+
+    def __init__(self, seconds):
+        if Within._file is None:
+            directory = tempfile.TemporaryDirectory(prefix="dlock-test.")
+            atexit.register(directory.cleanup)
+            Within._file = directory.name + "/ruler"
+            subprocess.run([os.environ["DLT_RULER"], "watch", Within._file], check=True)
+        self.most_ms, self.begun = round(seconds * 1000), time.monotonic()
+
+    def check(self):
+        """Raises AssertionError when it is over, and the machine has not taken the time."""
+        took_ms = round((time.monotonic() - self.begun) * 1000)
+        if took_ms > self.most_ms:
+            command = [os.environ["DLT_RULER"], "judge", Within._file, str(took_ms), str(self.most_ms)]
+            ruling = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+            if ruling.returncode not in (0, 79):
+                raise AssertionError("late: " + ruling.stdout.strip())
 
 
 class _Result(unittest.TestResult):

@@ -57,10 +57,9 @@ def in_child(work):
 
 
 def until(condition):
-    end = time.monotonic() + 30
+    end = tap.Within(30)
     while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("waited 30 s")
+        end.check()
         time.sleep(0.005)
 
 

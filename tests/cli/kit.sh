@@ -65,7 +65,9 @@ shows() {
     for round in 1 2 3 4 5; do
         try "$2" # "||" here would switch off its set -e
         status=$?
-        [ "$status" -eq 0 ] && [ -e "$tap_tmp/void" ] && [ "$round" -lt 5 ] || break
+        if [ "$status" -ne 0 ] || ! [ -e "$tap_tmp/void" ] || [ "$round" -eq 5 ]; then
+            break
+        fi
     done
     tap_result "$status" "$1"
 }

@@ -133,8 +133,7 @@ void dlt_case_queue_with_the_stopped(struct dlt_run *run)
     unlocked_ns = dlt_now_ns();
     DLT_OK(dlock_unlock(lock, &dlt_err));
     second = dlt_child_waited(&parties[1], "OK");
-    DLT_CHECK((double)(second.done_ns - unlocked_ns) / 1e6 < most,
-              "the second got it after %.0f ms", (double)(second.done_ns - unlocked_ns) / 1e6);
+    DLT_BETWEEN(unlocked_ns, second.done_ns, most, "the second got it too late");
     dlt_child_signal(&parties[0], SIGCONT);
     dlt_sleep_ms(200);
     dlt_child_want(&parties[1], "HELD", "state 0");

@@ -59,6 +59,9 @@ enum dlt_ruling dlt_ruling(int64_t took_ns, int64_t stolen_ns, int64_t most_ns);
  * "# late: ...". A program that calls one of these has a sampler from its beginning. */
 int dlt_within(int64_t begin_ns, int64_t most_ms);
 
+/* The same for what ended at end_ns. */
+int dlt_ended_within(int64_t begin_ns, int64_t end_ns, int64_t most_ms);
+
 /* The same for what took took_ms, by any clock, and has ended just now. */
 int dlt_took_within(int64_t took_ms, int64_t most_ms);
 

@@ -5,8 +5,8 @@
 
 # ruler_begin BIN-DIR: the sampler ends with this program.
 ruler_begin() {
-    ruler=$1/ruler
-    "$ruler" watch "$tap_tmp/ruler" || {
+    ruler=$1/ruler ruler_file=${tap_tmp:?}/ruler
+    "$ruler" watch "$ruler_file" || {
         echo "Bail out! no $ruler"
         exit 1
     }
@@ -20,7 +20,7 @@ now_ms() {
 # $ruling. What the machine was too slow to judge is not late, and is noted for tap_result.
 is_late() {
     local status=0
-    ruling=$("$ruler" judge "$tap_tmp/ruler" "$1" "$2") || status=$?
+    ruling=$("$ruler" judge "$ruler_file" "$1" "$2") || status=$?
     [ "$status" -ne 79 ] || echo "$ruling" >>"$tap_tmp/void"
     [ "$status" -ne 0 ] && [ "$status" -ne 79 ]
 }

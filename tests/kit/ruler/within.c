@@ -12,15 +12,20 @@ __attribute__((constructor)) static void ruler_begin(void)
     dlt_ruler_start();
 }
 
-int dlt_within(int64_t begin_ns, int64_t most_ms)
+int dlt_ended_within(int64_t begin_ns, int64_t end_ns, int64_t most_ms)
 {
-    enum dlt_ruling ruling = dlt_ruler_judge(begin_ns, dlt_ruler_now_ns(), most_ms, &last);
+    enum dlt_ruling ruling = dlt_ruler_judge(begin_ns, end_ns, most_ms, &last);
 
     if (ruling != DLT_IN_TIME) {
         (void)printf("# %s: %s\n", ruling == DLT_VOID ? "void" : "late", last.text);
         (void)fflush(stdout);
     }
     return ruling != DLT_LATE;
+}
+
+int dlt_within(int64_t begin_ns, int64_t most_ms)
+{
+    return dlt_ended_within(begin_ns, dlt_ruler_now_ns(), most_ms);
 }
 
 int dlt_took_within(int64_t took_ms, int64_t most_ms)

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #define STOP_MS   1000
-#define LEAST_MS  100 /* between two stops */
-#define RANGE_MS  1000
+#define LEAST_MS  500 /* between two stops */
+#define RANGE_MS  3000
 #define MEMBERS   4096
 #define EXIT_FAIL 126
 

@@ -2,10 +2,9 @@
 foreach(stem test_zk_storm test_zk_leader test_zk_follower test_zk_process)
   add_executable(${stem} ${stem}.c)
   target_include_directories(${stem} PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
-  target_link_libraries(${stem} PRIVATE dlock_flags dlock_storm dlock_servers dlock_faults)
+  target_link_libraries(${stem} PRIVATE dlock_flags dlock_storm dlock_servers dlock_faults dlock_ruler)
 endforeach()
 target_sources(test_zk_process PRIVATE process_kit.c)
-target_link_libraries(test_zk_process PRIVATE dlock_ruler)
 target_sources(test_zk_leader PRIVATE rivals.c)
 target_sources(test_zk_follower PRIVATE rivals.c)
 # The client library has to find its socket and its getaddrinfo.

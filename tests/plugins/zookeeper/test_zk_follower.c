@@ -6,6 +6,7 @@
  * over: has the client's claim ended by then? (C1, C2, C5, TRY-2, REN-1)
  */
 #include "rivals.h"
+#include "ruler.h"
 #include "tap.h"
 #include "zk_server.h"
 
@@ -36,7 +37,7 @@ static void check(const struct holder *holder, struct rival *rival, int64_t cut_
                  "C1 the claim ended %" PRId64 " ms before, %" PRId64 " ms after the cut",
                  (atomic_load(&rival->granted_ns) - claimed_ns) / NS_PER_MS,
                  (claimed_ns - cut_ns) / NS_PER_MS);
-    (void)dlt_ok(told_ns != 0 && told_ns <= atomic_load(&holder->until_ns) + TOLD_MS * NS_PER_MS,
+    (void)dlt_ok(told_ns != 0 && dlt_ended_within(atomic_load(&holder->until_ns), told_ns, TOLD_MS),
                  "C5 the holder was told in time");
 }
 

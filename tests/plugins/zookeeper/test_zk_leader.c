@@ -6,6 +6,7 @@
  * a longer lease keep it? (C1, C2, C5, C6, C13, REN-1)
  */
 #include "rivals.h"
+#include "ruler.h"
 #include "tap.h"
 #include "zk_server.h"
 
@@ -30,7 +31,7 @@ static void check_told(const struct holder *holder)
 {
     int64_t told_ns = atomic_load(&holder->told_ns), until_ns = atomic_load(&holder->until_ns);
 
-    (void)dlt_ok(told_ns != 0 && told_ns <= until_ns + TOLD_MS * NS_PER_MS,
+    (void)dlt_ok(told_ns != 0 && dlt_ended_within(until_ns, told_ns, TOLD_MS),
                  "C5 the holder is told in time, %" PRId64 " ms after the end of its lease",
                  (told_ns - until_ns) / NS_PER_MS);
 }
