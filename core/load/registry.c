@@ -248,6 +248,17 @@ static void nearest_hint(const char *scheme, char *hint)
         (void)snprintf(hint, HINT_SIZE, "; see `dlock backends`");
 }
 
+/* The Debian package of a plugin of ours. */
+static void package_hint(const char *module, char *hint)
+{
+    if (strcmp(module, "memory") == 0 || strcmp(module, "sqlite") == 0)
+        module = NULL; /* they are with the library */
+    else if (strcmp(module, "redlock") == 0)
+        module = "redis";
+    (void)snprintf(hint, HINT_SIZE, "; the Debian package libdlock%s%s has it",
+                   module != NULL ? "-" : "0", module != NULL ? module : "");
+}
+
 /* "Not installed" is a fault of the installation only for a plugin that we know to exist. */
 static enum dlock_status missing(const char *scheme, bool known, const char *module,
                                  const struct dl_plugin_path *path, struct dlock_error *err)
@@ -255,8 +266,12 @@ static enum dlock_status missing(const char *scheme, bool known, const char *mod
     const char *where = path->text[0] != '\0' ? path->text : "no directory, no DLOCK_PLUGIN_PATH";
     char hint[HINT_SIZE] = "";
 
-    if (!library_hint(path, module, hint) && !known)
-        nearest_hint(scheme, hint);
+    if (!library_hint(path, module, hint)) {
+        if (known)
+            package_hint(module, hint);
+        else
+            nearest_hint(scheme, hint);
+    }
     if (known)
         return dl_error(err, DLOCK_NO_PLUGIN,
                         "scheme '%s' is known, but its plugin dlock_%s.so is not installed%s "

@@ -31,7 +31,7 @@ lists() {
 }
 says_what_is_missing() {
     "$prefix/dlock" -u redis://localhost run x -- true
-    same 69 $? && grep -q "dlock_redis.so is not installed (looked in no directory" "$tap_tmp/log"
+    same 69 $? && grep -q "dlock_redis.so is not installed; the Debian package libdlock-redis has it (looked in no directory" "$tap_tmp/log"
 }
 check "the command runs without libdlock.so" runs
 check "it says that the plugin is built-in" lists

@@ -129,6 +129,12 @@ static void test_schemes(void)
 {
     expect("redis", LOADER_DIR, DLOCK_NO_PLUGIN, "is known, but", "looked in " LOADER_DIR);
     expect("valkeys", LOADER_DIR, DLOCK_NO_PLUGIN, "dlock_redis.so is not installed", LOADER_DIR);
+    expect("redlocks", LOADER_DIR, DLOCK_NO_PLUGIN,
+           "is not installed; the Debian package libdlock-redis has it", LOADER_DIR);
+    expect("zk", LOADER_DIR, DLOCK_NO_PLUGIN,
+           "is not installed; the Debian package libdlock-zookeeper has it", LOADER_DIR);
+    expect("sqlite", LOADER_DIR, DLOCK_NO_PLUGIN,
+           "is not installed; the Debian package libdlock0 has it", LOADER_DIR);
     expect("redis+unix", LOADER_DIR, DLOCK_NO_PLUGIN, "dlock_redis.so is not installed", "");
     expect("mariadb", LOADER_DIR, DLOCK_NO_PLUGIN, "dlock_mysql.so is not installed", "");
     expect("nosuch", LOADER_DIR, DLOCK_INVALID, "unknown scheme 'nosuch'", LOADER_DIR);
