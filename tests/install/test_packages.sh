@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Do the Debian packages build, install, upgrade, work and go without a trace? Builds them in a copy of the
 # sources, and installs them by apt in a root of their own: "copy", an overlay of this system whose changes are in
-# memory, or "empty", a Debian 12 of mmdebstrap with apt and nothing else, whose packages come from the network.
+# memory, or "empty", this version of Debian by mmdebstrap with apt and nothing else, whose packages come from the network.
 # Needs root, and the packages of scripts/packages of the kind "packages". Takes minutes.
 #
 #     test_packages.sh SOURCE-DIR [copy|empty [DIRECTORY-OF-PACKAGES]]
@@ -21,13 +21,17 @@ cd "$tap_tmp" || exit 1
 builds() {
     mkdir -p "$tap_tmp/built/dlock" || return
     (cd "$source_dir" && git ls-files -co --exclude-standard | tar cf - -T -) | tar xf - -C "$tap_tmp/built/dlock"
-    (cd "$tap_tmp/built/dlock" && dpkg-buildpackage -b -uc -us)
+    (cd "$tap_tmp/built/dlock" && git init -q && git add -A && dpkg-buildpackage -b -uc -us)
+}
+leaves_nothing_for_git() {
+    same "" "$(cd "$tap_tmp/built/dlock" && git ls-files --others --modified --exclude-standard)"
 }
 debs=${3-}
 if [ -z "$debs" ]; then
     debs=$tap_tmp/built
     check "dpkg-buildpackage builds" builds
     [ "$tap_failures" -eq 0 ] || tap_end
+    check "git sees no file of it" leaves_nothing_for_git
 fi
 
 versions_agree() {
@@ -53,7 +57,7 @@ copy_of_this_system() {
 }
 empty_debian() {
     changed=$root
-    mmdebstrap --quiet --variant=apt bookworm "$root" && mount_devices "$root" && cp /etc/resolv.conf "$root/etc/resolv.conf" &&
+    mmdebstrap --quiet --variant=apt "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" && mount_devices "$root" && cp /etc/resolv.conf "$root/etc/resolv.conf" &&
         inside 'apt-get update -q'
 }
 makes_root() {
