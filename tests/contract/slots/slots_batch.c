@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A batch while the network fails: does each element say what is true of it? (BAT-1 to BAT-3) */
+#include "many.h"
 #include "slots.h"
 #include "strike.h"
 
@@ -8,23 +9,20 @@
 #define MOST    20000 /* bytes of a batch */
 #define PLACES  5     /* steps of the other cases between two places of a cut */
 
-static const char *const suffixes[DLT_BATCH_MOST] = {"m0", "m1", "m2", "m3"};
+static const char *const suffixes[] = {"m0", "m1", "m2", "m3"};
+static struct dlt_many many;
 
-/* Four attempts on a network that is good; unlocks: that hold their names. */
-static void ready(struct dlt_subject *subject, struct dlt_attempt *attempts, bool unlocks)
+/* Attempts on a network that is good; unlocks: that hold their names. */
+static void ready(struct dlt_subject *subject, bool unlocks)
 {
-    enum dlock_status said[DLT_BATCH_MOST];
-
     dlt_strike_recover(subject);
     dlt_strike_warm_up(subject);
-    for (size_t i = 0; i < DLT_BATCH_MOST; i++)
-        dlt_attempt_begin(&attempts[i], subject->run, &subject->far, suffixes[i], TTL_MS);
+    dlt_many_begin(&many, subject->run, &subject->far, sizeof suffixes / sizeof suffixes[0], "m",
+                   false);
     if (!unlocks)
         return;
-    (void)dlt_side_batch(&subject->far, attempts, DLT_BATCH_MOST, false, said);
-    for (size_t i = 0; i < DLT_BATCH_MOST; i++)
-        DLT_CHECK(said[i] == DLOCK_OK, "trylock_batch of free names: %s is %s", suffixes[i],
-                  dlock_status_name((int)said[i]));
+    dlt_many_try(&many, &subject->far);
+    dlt_many_are(&many, DLOCK_OK, "trylock_batch of free names");
 }
 
 /* While the network is as it was: what is certain. */
@@ -71,37 +69,34 @@ static void end(struct dlt_subject *subject, struct dlt_attempt *attempt, enum d
 /* true: all elements were answered. */
 static bool strike(struct dlt_subject *subject, bool unlocks, int64_t call_ms, const char *order)
 {
-    struct dlt_attempt attempts[DLT_BATCH_MOST];
-    enum dlock_status said[DLT_BATCH_MOST];
     bool answered = true;
     char fault[160];
     int64_t start_ns, end_ns;
 
-    ready(subject, attempts, unlocks);
+    ready(subject, unlocks);
     (void)snprintf(fault, sizeof fault, "%s, proxy: %s", unlocks ? "unlock_batch" : "trylock_batch",
                    order);
     dlt_subject_tell(subject, "%s", order);
     subject->far.call_ms = call_ms;
     start_ns = dlt_now_ns();
-    (void)dlt_side_batch(&subject->far, attempts, DLT_BATCH_MOST, unlocks, said);
+    (unlocks ? dlt_many_unlock : dlt_many_try)(&many, &subject->far);
     end_ns = dlt_now_ns();
     DLT_BETWEEN(start_ns, end_ns, call_ms + dlt_strike_slack_ms(subject->run),
                 "%s, with deadlines in %lld ms [BAT-3]", fault, (long long)call_ms);
-    for (size_t i = 0; i < DLT_BATCH_MOST; i++) {
-        certain_check(subject, said[i], i, unlocks, fault);
-        answered = answered && said[i] == DLOCK_OK;
+    for (size_t i = 0; i < many.n; i++) {
+        certain_check(subject, many.elements[i].status, i, unlocks, fault);
+        answered = answered && many.elements[i].status == DLOCK_OK;
     }
     dlt_strike_recover(subject);
-    for (size_t i = 0; i < DLT_BATCH_MOST; i++)
-        end(subject, &attempts[i], said[i], i, unlocks, fault);
+    for (size_t i = 0; i < many.n; i++)
+        end(subject, &many.attempts[i], many.elements[i].status, i, unlocks, fault);
     return answered;
 }
 
 static void begin(struct dlt_subject *subject, struct dlt_run *run)
 {
     dlt_subject_begin(subject, run);
-    if (subject->far.plugin->ops.trylock_batch == NULL ||
-        dlt_side_has(&subject->far, DLOCK_CAP_SESSION)) {
+    if (!dlt_many_applies(&subject->far)) {
         dlt_subject_end(subject);
         dlt_skip("no trylock_batch");
     }

@@ -290,36 +290,6 @@ enum dlock_status dlt_side_wait(struct dlt_side *side, struct dlt_attempt *attem
     return dl_slot_watch(side->plugin, side->self, req, &side->grant, &side->err);
 }
 
-bool dlt_side_batch(struct dlt_side *side, struct dlt_attempt *attempts, size_t n, bool unlocks,
-                    enum dlock_status *said)
-{
-    const struct dl_plugin *plugin = side->plugin;
-    struct dlock_error errors[DLT_BATCH_MOST];
-    struct dlock_batch_op elements[DLT_BATCH_MOST], *ops[DLT_BATCH_MOST];
-    enum dlock_status status;
-
-    if (plugin->ops.trylock_batch == NULL || plugin->ops.unlock_batch == NULL)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        errors[i] = (struct dlock_error)DLOCK_ERROR_INIT;
-        elements[i] = (struct dlock_batch_op){.struct_size = sizeof elements[i],
-                                              .status = DLOCK_INTERNAL,
-                                              .req = due(side, &attempts[i]),
-                                              .err = &errors[i]};
-        elements[i].grant = side->grant;
-        ops[i] = &elements[i];
-    }
-    status = unlocks ? dl_slot_unlock_batch(plugin, side->self, ops, n, &side->err)
-                     : dl_slot_trylock_batch(plugin, side->self, ops, n, &side->err);
-    for (size_t i = 0; i < n; i++) {
-        said[i] = status == DLOCK_OK ? elements[i].status : status;
-        DLT_CHECK(said[i] == DLOCK_OK || status != DLOCK_OK || errors[i].message[0] != '\0' ||
-                      said[i] == DLOCK_BUSY,
-                  "an element is %s, without a text", dlock_status_name((int)said[i]));
-    }
-    return true;
-}
-
 const char *dlt_said(const struct dlt_side *side, enum dlock_status status)
 {
     static _Thread_local char text[400];

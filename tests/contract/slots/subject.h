@@ -98,14 +98,6 @@ enum dlock_status dlt_side_inspect(struct dlt_side *side, const struct dlt_attem
 enum dlock_status dlt_side_wait(struct dlt_side *side, struct dlt_attempt *attempt,
                                 int64_t timeout_ms);
 
-/* Most attempts of one batch here. */
-#define DLT_BATCH_MOST 4
-
-/* The slot trylock_batch or unlock_batch; said[i]: the status of the i-th attempt. Returns false if
- * the plugin has no such slots. */
-bool dlt_side_batch(struct dlt_side *side, struct dlt_attempt *attempts, size_t n, bool unlocks,
-                    enum dlock_status *said);
-
 /* "BUSY: what the plugin says", of the last call of this client. */
 const char *dlt_said(const struct dlt_side *side, enum dlock_status status);
 
