@@ -7,24 +7,6 @@
 
 #define MANY 250
 
-Test(slots, TRY_1_TRY_6_exclusive_and_the_fences_rise)
-{
-    uint64_t last = 0;
-
-    open_all("excl");
-    for (int i = 0; i < 3; i++) {
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-        cr_assert_gt(s.grant.fence, last);
-        cr_assert_eq(s.grant.fence_room, 31);
-        cr_assert_eq(s.grant.lease_ms, 60000);
-        cr_assert_eq(s.grant.waiters, 0);
-        last = s.grant.fence + s.grant.fence_room;
-        cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
-        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-    }
-    close_all();
-}
-
 Test(slots, TRY_3_busy_leaves_no_key)
 {
     open_all("busy");
@@ -40,28 +22,6 @@ Test(slots, TRY_3_busy_leaves_no_key)
     cr_assert_eq(keys_count(""), 1);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(keys_count(""), 0);
-    close_all();
-}
-
-Test(slots, TRY_2_UNL_1_REN_2_the_lease_ends_by_itself_and_is_lost_then)
-{
-    open_all("ends");
-    for (uint32_t mode = DLOCK_EXCLUSIVE; mode <= DLOCK_SHARED; mode++) {
-        int64_t taken = dlt_host_now(&s.host);
-
-        a.req.ttl_ms = 1000;
-        a.req.mode = mode;
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-        while (dlt_try(&t, &b) == DLOCK_BUSY)
-            dlt_sleep_ms(5);
-        cr_assert_gt(t.grant.fence, 0, "%s", t.err.message);
-        cr_assert_geq(dlt_host_now(&s.host) - taken, 1000 * DLT_NS_PER_MS);
-        cr_assert(dlt_host_within(&s.host, taken, 2500), "%s", dlt_within_text());
-        cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
-        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "what has ended is lost");
-        cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-        cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST, "although the name is free");
-    }
     close_all();
 }
 
@@ -95,35 +55,6 @@ Test(slots, TRY_5_again_with_the_same_token_never_shortens)
     close_all();
 }
 
-Test(slots, TRY_1_C12_readers_share_and_exclude_writers)
-{
-    struct dlt_holder holders[4];
-    size_t count = 4;
-    uint64_t last = 0;
-
-    open_all("readers");
-    a.req.mode = b.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    last = s.grant.fence;
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
-    cr_assert_gt(t.grant.fence, last);
-    cr_assert_eq(t.grant.lease_ms, 60000);
-    last = t.grant.fence;
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 2);
-    cr_assert_eq(holders[0].mode, DLOCK_SHARED);
-    cr_assert_eq(holders[1].fence, last);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
-    cr_assert_gt(u.grant.fence, last);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
-    close_all();
-}
-
 /* More readers than one answer has. */
 Test(slots, C12_a_reader_behind_many_readers_and_a_writer)
 {
@@ -140,101 +71,6 @@ Test(slots, C12_a_reader_behind_many_readers_and_a_writer)
     for (int i = 0; i < 150; i++)
         cr_assert_eq(dlt_unlock(&s, &readers[i]), DLOCK_OK);
     cr_assert_eq(keys_count(""), 0);
-    close_all();
-}
-
-Test(slots, REN_1_REN_2_REN_3_each_lease_by_itself)
-{
-    static struct dlt_request requests[MANY];
-    static struct dlock_lease_op ops[MANY];
-    struct dlt_holder holder;
-    size_t count = 1;
-    static char names[MANY][16];
-
-    open_all("renew");
-    for (int i = 0; i < MANY; i++) {
-        (void)snprintf(names[i], sizeof names[i], "n%d", MANY - i);
-        dlt_request(&s, &requests[i], names[i], (unsigned char)(1 + i % 250), 30000);
-        requests[i].req.mode = i % 3 == 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
-        if (i % 7 != 0)
-            cr_assert_eq(dlt_try(&s, &requests[i]), DLOCK_OK, "%s", s.err.message);
-        requests[i].req.ttl_ms = i == 1 ? 2000 : 50000;
-        requests[i].req.deadline_ns = dlt_host_in(&s.host, 5000);
-        ops[i].req = &requests[i].req;
-    }
-    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, MANY, dlt_host_in(&s.host, 5000), &s.err),
-                 DLOCK_OK);
-    for (int i = 0; i < MANY; i++) {
-        cr_assert_eq(ops[i].status, i % 7 != 0 ? DLOCK_OK : DLOCK_LOST, "%d: %d", i, ops[i].status);
-        if (i % 7 != 0)
-            cr_assert_eq(ops[i].grant.lease_ms, requests[i].req.ttl_ms, "%d", i);
-    }
-    cr_assert_eq(dlt_inspect(&s, names[1], &holder, &count), DLOCK_OK);
-    cr_assert_gt(holder.remaining_ms, 20000, "never shortened");
-    cr_assert_eq(dlt_inspect(&s, names[0], &holder, &count), DLOCK_OK);
-    cr_assert_eq(count, 0, "never created");
-    count = 1;
-    cr_assert_eq(dlt_inspect(&s, names[3], &holder, &count), DLOCK_OK);
-    cr_assert_gt(holder.remaining_ms, 40000);
-    for (int i = 0; i < MANY; i++)
-        cr_assert_eq(dlt_unlock(&s, &requests[i]), i % 7 != 0 ? DLOCK_OK : DLOCK_LOST, "%d", i);
-    close_all();
-}
-
-Test(slots, REN_2_a_client_that_knows_the_token_alone_renews_and_unlocks)
-{
-    struct dlt_request adopted;
-
-    open_all("adopt");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    dlt_request(&t, &adopted, "job", 'a', 90000);
-    cr_assert_eq(dlt_renew(&t, &adopted), DLOCK_OK, "%s", t.err.message);
-    cr_assert_eq(t.grant.lease_ms, 90000);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNAVAILABLE, "it has another lease now");
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_unlock(&t, &adopted), DLOCK_OK);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
-    close_all();
-}
-
-Test(slots, C12_a_downgrade_leaves_no_gap)
-{
-    struct dlt_holder holder;
-    size_t count = 1;
-    uint64_t fence = 0;
-
-    open_all("down");
-    b.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    fence = s.grant.fence;
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
-    for (int i = 0; i < 2; i++) /* again, as after an unknown answer */
-        cr_assert_eq(downgrade(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_inspect(&u, "job", &holder, &count), DLOCK_OK);
-    cr_assert_eq(count, 1);
-    cr_assert_eq(holder.mode, DLOCK_SHARED);
-    cr_assert_eq(holder.fence, fence);
-    cr_assert_str_eq(holder.label, "host:1:test");
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    cr_assert_eq(downgrade(&s, &a), DLOCK_LOST);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
-    close_all();
-}
-
-Test(slots, UNL_1_only_the_owner_gives_back)
-{
-    open_all("owner");
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST, "there is no such name");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST);
-    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     close_all();
 }
 
@@ -399,29 +235,5 @@ Test(slots, TTL_1_the_least_ttl_is_what_the_cluster_grants)
     a.req.ttl_ms = 300; /* of a core that rounds nothing */
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(s.grant.lease_ms, 300);
-    close_all();
-}
-
-static int checks;
-
-static void check_count(void *arg, const struct dlock_check *check)
-{
-    (void)arg;
-    checks += check->found != NULL && check->advice == NULL;
-}
-
-Test(slots, OPN_5_probe_says_what_open_said)
-{
-    struct dlock_session_info info = {.struct_size = sizeof info};
-    struct dlock_error err = DLOCK_ERROR_INIT;
-
-    open_all("probe");
-    cr_assert_eq(s.ops->probe(s.self, dlt_host_in(&s.host, 5000), &info, check_count, NULL, &err),
-                 DLOCK_OK, "%s", err.message);
-    cr_assert_geq(checks, 1);
-    cr_assert_eq(info.caps, s.info.caps);
-    cr_assert_str_eq(info.server, s.info.server);
-    cr_assert_str_eq(info.endpoint, server.members[0].address);
-    cr_assert_eq(info.ttl_least_ms, s.info.ttl_least_ms);
     close_all();
 }

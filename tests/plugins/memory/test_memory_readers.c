@@ -64,23 +64,6 @@ Test(readers, TRY_1_readers_share_and_exclude_writers)
     cr_assert_eq(fixture_try(&f, &r), DLOCK_BUSY);
 }
 
-Test(readers, TRY_2_each_reader_has_a_lease_of_its_own)
-{
-    s.req.ttl_ms = 500;
-    cr_assert_eq(fixture_try(&f, &s), DLOCK_OK);
-    cr_assert_eq(f.grant.lease_ms, 500);
-    cr_assert_eq(fixture_try(&f, &r), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &w), DLOCK_BUSY);
-    cr_assert_eq(f.grant.holder_ms, 10000, "until the last of them is gone");
-    dlt_host_advance(&f.host, 500);
-    cr_assert_eq(fixture_renew(&f, &s), DLOCK_LOST);
-    cr_assert_eq(fixture_renew(&f, &r), DLOCK_OK);
-    dlt_host_advance(&f.host, 9999);
-    cr_assert_eq(fixture_try(&f, &w), DLOCK_BUSY);
-    dlt_host_advance(&f.host, 1);
-    cr_assert_eq(fixture_try(&f, &w), DLOCK_OK);
-}
-
 Test(readers, TRY_5_the_same_reader_is_let_in_again)
 {
     uint64_t fence = 0;
@@ -92,23 +75,6 @@ Test(readers, TRY_5_the_same_reader_is_let_in_again)
     cr_assert_eq(fixture_try(&f, &r), DLOCK_OK, "a waiting writer is not in its way");
     cr_assert_eq(f.grant.fence, fence);
     cr_assert_eq(f.grant.lease_ms, 100);
-}
-
-Test(readers, TRY_6_a_shared_grant_raises_the_fence)
-{
-    uint64_t last = 0;
-    struct dlt_request *order[] = {&r, &s, &t};
-
-    for (int i = 0; i < 3; i++) {
-        cr_assert_eq(fixture_try(&f, order[i]), DLOCK_OK);
-        cr_assert_gt(f.grant.fence, last);
-        cr_assert_eq(f.grant.fence_room, 31);
-        last = f.grant.fence + f.grant.fence_room;
-    }
-    for (int i = 0; i < 3; i++)
-        cr_assert_eq(fixture_unlock(&f, order[i]), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &w), DLOCK_OK);
-    cr_assert_gt(f.grant.fence, last);
 }
 
 Test(readers, TRY_a_reader_does_not_pass_a_waiting_writer)
@@ -175,16 +141,6 @@ Test(readers, UNL_1_readers_at_the_head_are_granted_together)
     expect_granted(&t);
 }
 
-Test(readers, UNL_1_each_token_ends_its_own_lease_only)
-{
-    cr_assert_eq(fixture_try(&f, &r), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &s), DLOCK_OK);
-    cr_assert_eq(fixture_unlock(&f, &t), DLOCK_LOST);
-    cr_assert_eq(fixture_unlock(&f, &r), DLOCK_OK);
-    cr_assert_eq(fixture_unlock(&f, &r), DLOCK_LOST);
-    cr_assert_eq(fixture_renew(&f, &s), DLOCK_OK);
-}
-
 Test(readers, REN_a_downgrade_lets_the_waiting_readers_in)
 {
     uint64_t fence = 0;
@@ -204,25 +160,6 @@ Test(readers, REN_a_downgrade_lets_the_waiting_readers_in)
     cr_assert_eq(fixture_leave(&f, &r), DLOCK_OK);
     cr_assert_eq(fixture_unlock(&f, &w), DLOCK_OK);
     expect_granted(&v);
-}
-
-Test(readers, REN_3_a_downgrade_shortens_nothing)
-{
-    cr_assert_eq(fixture_try(&f, &w), DLOCK_OK);
-    w.req.ttl_ms = 100;
-    cr_assert_eq(fixture_renew_with(&f, &w, DLOCK_REQ_DOWNGRADE), DLOCK_OK);
-    cr_assert_eq(f.grant.lease_ms, 100);
-    cr_assert_eq(fixture_try(&f, &r), DLOCK_OK);
-    dlt_host_advance(&f.host, 9999);
-    cr_assert_eq(fixture_try(&f, &v), DLOCK_BUSY);
-}
-
-Test(readers, REN_2_a_downgrade_of_what_is_not_held_is_lost)
-{
-    cr_assert_eq(fixture_renew_with(&f, &w, DLOCK_REQ_DOWNGRADE), DLOCK_LOST);
-    cr_assert_eq(fixture_try(&f, &v), DLOCK_OK);
-    cr_assert_eq(fixture_renew_with(&f, &w, DLOCK_REQ_DOWNGRADE), DLOCK_LOST);
-    cr_assert_eq(fixture_try(&f, &r), DLOCK_BUSY, "the other one stays exclusive");
 }
 
 struct heard {

@@ -73,18 +73,6 @@ Test(memory, OPN_a_forked_child_is_refused)
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-Test(memory, TRY_1_a_second_token_is_busy_until_unlock)
-{
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    cr_assert_eq(f.grant.lease_ms, 1000);
-    dlt_host_advance(&f.host, 400);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_BUSY);
-    cr_assert_eq(f.grant.holder_ms, 600);
-    cr_assert_eq(f.err.message[0], '\0');
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_OK);
-}
-
 Test(memory, TRY_2_a_lease_ends_at_its_time_and_not_before)
 {
     cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
@@ -93,36 +81,6 @@ Test(memory, TRY_2_a_lease_ends_at_its_time_and_not_before)
     cr_assert_eq(f.grant.holder_ms, 1);
     f.host.now_ns += 1;
     cr_assert_eq(fixture_try(&f, &b), DLOCK_OK);
-}
-
-Test(memory, TRY_2_a_lease_outlives_every_session)
-{
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    fixture_close(&f);
-    dlt_host_advance(&f.host, 999);
-    cr_assert_eq(fixture_open(&f), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_BUSY);
-    fixture_close(&f);
-    dlt_host_advance(&f.host, 1);
-    cr_assert_eq(fixture_open(&f), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_OK);
-}
-
-Test(memory, TRY_5_the_same_token_is_let_in_again_and_nothing_is_shortened)
-{
-    uint64_t fence = 0;
-
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    fence = f.grant.fence;
-    a.req.ttl_ms = 100;
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    cr_assert_eq(f.grant.lease_ms, 100, "never more than the ttl that was asked for");
-    cr_assert_eq(f.grant.fence, fence);
-    dlt_host_advance(&f.host, 999);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_BUSY);
-    a.req.ttl_ms = 2000;
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    cr_assert_eq(f.grant.lease_ms, 2000);
 }
 
 Test(memory, TRY_6_fences_rise_past_the_room_over_unlock_expiry_break_and_the_store_itself)
@@ -151,74 +109,6 @@ Test(memory, TRY_6_fences_rise_past_the_room_over_unlock_expiry_break_and_the_st
             cr_assert_eq(fixture_open(&f), DLOCK_OK);
         }
     }
-}
-
-Test(memory, TRY_7_names_are_bytes)
-{
-    static const struct {
-        const char *bytes;
-        uint32_t len;
-    } names[] = {{"job", 3},    {"Job", 3},  {"job ", 4}, {"job\0", 4},
-                 {"job\0x", 5}, {"\xff", 1}, {"\n", 1},   {"jo", 2}};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        a.req.name = (const unsigned char *)names[i].bytes;
-        a.req.name_len = names[i].len;
-        a.req.token[0] = (unsigned char)i;
-        cr_expect_eq(fixture_try(&f, &a), DLOCK_OK, "name %zu", i);
-    }
-}
-
-Test(memory, REN_1_each_element_has_its_own_answer)
-{
-    struct dlt_request other;
-    struct dlock_lease_op ops[3] = {0};
-
-    dlt_request_init(&other, &f.host, "other", 'o', 500);
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &other), DLOCK_OK);
-    dlt_host_advance(&f.host, 300);
-    ops[0].req = &a.req;
-    ops[1].req = &b.req;
-    ops[2].req = &other.req;
-    cr_assert_eq(dlt_renew_many(f.ops, f.self, ops, 3, dlt_host_in(&f.host, 1000), &f.err),
-                 DLOCK_OK);
-    cr_assert_eq(ops[0].status, DLOCK_OK);
-    cr_assert_eq(ops[0].grant.lease_ms, 1000);
-    cr_assert_eq(ops[1].status, DLOCK_LOST);
-    cr_assert_eq(ops[2].status, DLOCK_OK);
-    cr_assert_eq(ops[2].grant.lease_ms, 500);
-}
-
-Test(memory, REN_2_an_expired_lease_is_lost_and_not_made_again)
-{
-    cr_assert_eq(fixture_renew(&f, &a), DLOCK_LOST);
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    dlt_host_advance(&f.host, 1000);
-    cr_assert_eq(fixture_renew(&f, &a), DLOCK_LOST);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_OK);
-}
-
-Test(memory, REN_3_never_shortens)
-{
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    a.req.ttl_ms = 50;
-    cr_assert_eq(fixture_renew(&f, &a), DLOCK_OK);
-    cr_assert_eq(f.grant.lease_ms, 50, "never more than the ttl that was asked for");
-    dlt_host_advance(&f.host, 999);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_BUSY);
-}
-
-Test(memory, UNL_1_only_the_token_that_holds_it)
-{
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_LOST);
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    cr_assert_eq(fixture_unlock(&f, &b), DLOCK_LOST);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_BUSY);
-    dlt_host_advance(&f.host, 1000);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_OK);
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_LOST);
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_BUSY);
 }
 
 struct heard {

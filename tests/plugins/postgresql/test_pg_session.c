@@ -20,46 +20,6 @@ CASE(OPN_5_capabilities_follow_from_the_strategy, "caps_")
                                   DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT);
 }
 
-CASE(TRY_1_one_of_two, "one_")
-{
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(s.grant.lease_ms, 5000, "session_grace");
-    cr_assert_eq(s.grant.fence_room, 31);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
-}
-
-/* The server counts advisory locks that one session takes twice. */
-CASE(TRY_5_again_with_the_same_token, "again_")
-{
-    uint64_t fence = 0;
-
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-    fence = s.grant.fence;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(s.grant.fence, fence);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "one unlock ends it: %s", t.err.message);
-}
-
-CASE(TRY_6_the_fence_rises, "fence_")
-{
-    uint64_t last = 0;
-
-    for (int i = 0; i < 20; i++) {
-        struct dlt_session *session = i % 2 == 0 ? &s : &t;
-        struct dlt_request *request = i % 2 == 0 ? &a : &b;
-
-        cr_assert_eq(dlt_try(session, request), DLOCK_OK, "%s", session->err.message);
-        cr_assert_gt(session->grant.fence, last + 31);
-        last = session->grant.fence;
-        cr_assert_eq(dlt_unlock(session, request), DLOCK_OK);
-    }
-}
-
 CASE(TRY_6_UNL_3_the_fence_rises_without_the_clock, "count_")
 {
     uint64_t ahead = 0;
@@ -71,35 +31,6 @@ CASE(TRY_6_UNL_3_the_fence_rises_without_the_clock, "count_")
                            (unsigned long long)ahead);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
     cr_assert_eq(t.grant.fence, ahead + 32);
-}
-
-CASE(TRY_7_names_are_bytes, "names_")
-{
-    static const struct {
-        const char *bytes;
-        uint32_t len;
-    } names[] = {{"job", 3}, {"JOB", 3}, {"job ", 4}, {"job\0", 4}, {"jo\xc3", 3}, {"'\\", 2}};
-    struct dlt_session sessions[6];
-    struct dlt_request request;
-    struct dlt_holder holders[8];
-    size_t count = 8;
-
-    for (size_t i = 0; i < 6; i++) {
-        join(&sessions[i]);
-        dlt_request(&sessions[i], &request, "", (unsigned char)('A' + i), 60000);
-        request.req.name = (const unsigned char *)names[i].bytes;
-        request.req.name_len = names[i].len;
-        cr_assert_eq(dlt_try(&sessions[i], &request), DLOCK_OK, "%zu: %s", i,
-                     sessions[i].err.message);
-        cr_assert_eq(dlt_try(&t, &request), DLOCK_BUSY, "%zu", i);
-    }
-    cr_assert_eq(dlt_list(&t, "", holders, &count), DLOCK_OK, "%s", t.err.message);
-    cr_assert_eq(count, 6);
-    count = 8;
-    cr_assert_eq(dlt_list(&t, "job", holders, &count), DLOCK_OK, "%s", t.err.message);
-    cr_assert_eq(count, 3, "a prefix is bytes, too");
-    for (size_t i = 0; i < 6; i++)
-        dlt_session_close(&sessions[i]);
 }
 
 /* Another name has the number that the hash gives: the next number is taken. */
@@ -119,38 +50,6 @@ CASE(TRY_7_two_names_with_one_number_are_two_locks, "same_")
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
     other.req.token[0] = 'p';
     cr_assert_eq(dlt_try(&t, &other), DLOCK_BUSY);
-}
-
-CASE(UNL_1_REN_2_only_the_holder, "holder_")
-{
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_unlock(&s, &b), DLOCK_LOST);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST);
-    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(s.grant.lease_ms, 5000);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
-}
-
-CASE(TRY_1_readers_share_and_keep_writers_out, "readers_")
-{
-    a.req.mode = b.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
-    cr_assert_gt(u.grant.fence, s.grant.fence);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
-    cr_assert_str_eq(dlt_postgres_ask(&server, "SELECT count(*) FROM readers_session_reader"), "0");
 }
 
 CASE(C13_a_reader_does_not_pass_a_writer_that_waits, "pass_")
@@ -272,22 +171,6 @@ CASE(inspect_counts_the_waiters, "waits_")
     cr_assert_eq(holder.waiters, 1);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(waiter_join(&w), DLOCK_OK, "%s", t.err.message);
-}
-
-CASE(LCK_1_TIMEOUT_is_definite, "timeout_")
-{
-    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 300};
-    int64_t begin_ns = 0;
-
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-    begin_ns = dlt_host_now(&s.host);
-    waiter_start(&w);
-    cr_assert_eq(waiter_join(&w), DLOCK_TIMEOUT, "%s", t.err.message);
-    cr_assert_geq((w.done_ns - begin_ns) / DLT_NS_PER_MS, 299);
-    cr_assert(dlt_ended_within(begin_ns, w.done_ns, 10000), "%s", dlt_within_text());
-    await_waiters("timeout_", "0");
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "%s", u.err.message);
 }
 
 CASE(LCK_2_the_server_queues_in_the_order_of_arrival, "queue_")

@@ -6,24 +6,6 @@
 
 #define MANY 250
 
-Test(slots, TRY_1_TRY_6_exclusive_and_the_fences_rise)
-{
-    uint64_t last = 0;
-
-    open_all("excl");
-    for (int i = 0; i < 3; i++) {
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-        cr_assert_gt(s.grant.fence, last);
-        cr_assert_eq(s.grant.fence_room, 31);
-        lease_counts(&s);
-        cr_assert_eq(s.grant.waiters, 0);
-        last = s.grant.fence + s.grant.fence_room;
-        cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "%s", t.err.message);
-        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-    }
-    close_all();
-}
-
 /* The sequences of a parent begin again; the fences do not. */
 Test(slots, TRY_6_the_fences_rise_when_the_parent_was_made_anew)
 {
@@ -61,17 +43,6 @@ Test(slots, TRY_3_busy_leaves_no_node)
     close_all();
 }
 
-Test(slots, TRY_2_TET_1_a_lease_lasts_as_long_as_the_session)
-{
-    open_all("lasts");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    dlt_sleep_ms(3000);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY, "the plugin keeps the session alive");
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    lease_counts(&s);
-    close_all();
-}
-
 Test(slots, REN_2_UNL_1_with_the_session_all_is_lost)
 {
     struct dlt_request held;
@@ -91,85 +62,6 @@ Test(slots, REN_2_UNL_1_with_the_session_all_is_lost)
     expire(&t);
     cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
     cr_assert_eq(zk_leftover_count(&inside(&s)->leftovers), 0);
-    close_all();
-}
-
-Test(slots, TRY_5_again_with_the_same_token)
-{
-    uint64_t fence = 0;
-
-    open_all("again");
-    for (uint32_t mode = DLOCK_EXCLUSIVE; mode <= DLOCK_SHARED; mode++) {
-        a.req.mode = mode;
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-        fence = s.grant.fence;
-        for (int i = 0; i < 2; i++) {
-            cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-            cr_assert_eq(s.grant.fence, fence);
-            lease_counts(&s);
-        }
-        cr_assert_eq(nodes_count("job", ""), 1);
-        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
-    }
-    close_all();
-}
-
-Test(slots, TRY_1_C12_readers_share_and_exclude_writers)
-{
-    uint64_t last = 0;
-
-    open_all("readers");
-    a.req.mode = b.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    last = s.grant.fence;
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
-    cr_assert_gt(t.grant.fence, last);
-    last = t.grant.fence;
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
-    cr_assert_gt(u.grant.fence, last);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_OK);
-    close_all();
-}
-
-/* More than one flight has. */
-Test(slots, REN_1_REN_2_each_lease_by_itself)
-{
-    static struct dlt_request requests[MANY];
-    static struct dlock_lease_op ops[MANY];
-    static char names[MANY][16];
-
-    open_all("renew");
-    for (int i = 0; i < MANY; i++) {
-        (void)snprintf(names[i], sizeof names[i], "n%d", MANY - i);
-        dlt_request(&s, &requests[i], names[i], (unsigned char)(1 + i % 250), DLT_ZK_TTL_MS);
-        requests[i].req.mode = i % 3 == 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
-        if (i % 7 != 0)
-            cr_assert_eq(dlt_try(&s, &requests[i]), DLOCK_OK, "%s", s.err.message);
-        requests[i].req.ttl_ms = i == 1 ? 200 : DLT_ZK_TTL_MS;
-        ops[i].req = &requests[i].req;
-    }
-    (void)dlt_zk_ask(&server, "deleteall %s/%s", base, names[2]);
-    cr_assert_eq(dlt_renew_many(s.ops, s.self, ops, MANY, dlt_host_in(&s.host, 5000), &s.err),
-                 DLOCK_OK);
-    for (int i = 0; i < MANY; i++) {
-        const bool held = i % 7 != 0 && i != 2;
-
-        cr_assert_eq(ops[i].status, held ? DLOCK_OK : DLOCK_LOST, "%d: %d", i, ops[i].status);
-        if (held)
-            cr_assert_eq(ops[i].grant.lease_ms, requests[i].req.ttl_ms, "%d", i);
-        if (held && i % 3 != 0)
-            cr_assert_eq(ops[i].grant.waiters, 0, "%d", i);
-    }
-    cr_assert_eq(nodes_count(names[0], ""), 0, "never created");
-    for (int i = 0; i < MANY; i++)
-        cr_assert_eq(dlt_unlock(&s, &requests[i]), i % 7 != 0 && i != 2 ? DLOCK_OK : DLOCK_LOST,
-                     "%d", i);
     close_all();
 }
 
@@ -195,18 +87,6 @@ Test(slots, REN_1_a_renewal_counts_the_waiters)
     queue(&u, &c);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
     cr_assert_eq(s.grant.waiters, 2);
-    close_all();
-}
-
-Test(slots, UNL_1_only_the_owner_gives_back)
-{
-    open_all("owner");
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST, "there is no such name");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST);
-    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     close_all();
 }
 

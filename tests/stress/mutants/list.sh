@@ -2,15 +2,22 @@
 # The defects of tests/stress/mutants/run. The texts are code of the project: when that changes, they have to
 # follow.
 
-redis="dlock_plugin_redis test_redis_slots test_redis_guard test_redis_queue"
-mysql="dlock_plugin_mysql with_server dlock-conformance test_mysql_slots test_mysql_faults test_mysql_wait test_mysql_order test_mysql_batch test_mysql_batch_cut"
+# slots PLUGIN SERVER CASES URI: the cases of that name, or those of that clause.
+slots() {
+    printf "with_server %s -- ./dlock-slot-check --slack 500 --only '%s' %s '%s'" "$2" "$3" "$1" "$4"
+}
+on_redis="redis://127.0.0.1:{port}?restart_guard=0"
+on_postgresql="postgresql://u:secret@127.0.0.1:{port}/locks"
+
+redis="dlock_plugin_redis with_server dlock-slot-check test_redis_guard test_redis_queue"
+mysql="dlock_plugin_mysql with_server dlock-conformance dlock-slot-check test_mysql_faults test_mysql_wait test_mysql_order test_mysql_batch test_mysql_batch_cut"
 on_mysql() {
     printf "with_server mariadb -- ./dlock-conformance --slack 500 --only %s " "$2"
     printf "'mysql://u:secret@127.0.0.1:{port}/locks?strategy=%s'" "$1"
 }
 
 mutant 1 "unlock does not look at the token" "$redis" \
-    "test_redis_slots --filter 'slots/UNL_1*'" \
+    "$(slots redis redis UNL-1 "$on_redis")" \
     plugins/redis/release_alone.lua \
     "holder == ARGV[1] or ARGV[1] == '*'" "ARGV[1] ~= ''"
 
@@ -57,7 +64,7 @@ mutant 7 "nodes that were late keep what they granted" "dlock_plugin_redlock tes
     "    if (is_followed(session, node, sent) || sent->kind == SENT_ACQUIRE)"
 
 mutant 8 "a renewal takes what it does not hold" "$redis" \
-    "test_redis_slots --filter 'slots/REN_2*'" \
+    "$(slots redis redis REN-2 "$on_redis")" \
     plugins/redis/renew.lua "    if owner == token then
         local stay" "    if not owner then
         redis.call('SET', name.lock, token, 'PX', ttl)
@@ -98,7 +105,7 @@ mutant 12 "times of the session's zone" "$mysql" \
 " ""
 
 mutant 13 "rows that did not change were not found" "$mysql" \
-    "with_server mariadb -- ./test_mysql_slots --filter '*REN_3*'" \
+    "$(slots mysql mariadb REN-3 'mysql://u:secret@127.0.0.1:{port}/locks?strategy=insert')" \
     plugins/mysql/async.c " CLIENT_FOUND_ROWS |" ""
 
 mutant 14 "names compared as text" "$mysql" \
@@ -146,14 +153,14 @@ mutant 19 "a server that forgot its locks grants at once" "$redis" \
     plugins/redis/check.c "pipeline->guard_until_ns - now(pool) : 0;" "pipeline->guard_until_ns * 0 : 0;"
 
 mutant 20 "a reader renews all readers" "$redis" \
-    "test_redis_slots --filter 'slots/TRY_2*'" \
+    "$(slots redis redis reader_by_itself "$on_redis")" \
     plugins/redis/renew.lua "    readers_set(name, token, ends)
     return ends - now" "    for _, reader in ipairs(redis.call('ZRANGE', name.readers, 0, -1)) do
         readers_set(name, reader, ends)
     end
     return ends - now"
 
-postgresql="dlock_plugin_postgresql with_server test_pg_slots test_pg_queue test_pg_wait test_pg_session_faults"
+postgresql="dlock_plugin_postgresql with_server dlock-slot-check test_pg_queue test_pg_wait test_pg_session_faults"
 
 # What waits finds the grant when it refreshes its queue entry.
 mutant 21 "a waiter of another client is not told" "$postgresql" \
@@ -161,13 +168,13 @@ mutant 21 "a waiter of another client is not told" "$postgresql" \
     plugins/postgresql/statements.c '{"SELECT pg_notify($1, $2)"' '{"SELECT concat($1, $2)"'
 
 mutant 22 "a name that was freed before its row was locked is busy" "$postgresql" \
-    "with_server postgres -- test_pg_slots --filter '*/TRY_2_UNL_1*'" \
+    "$(slots postgresql postgres lease_ends "$on_postgresql")" \
     plugins/postgresql/row.sql \
     "  ELSIF what < 2 AND r.waiters = 0 AND r.until <= moment AND r.readers_until <= moment THEN" \
     "  ELSIF what < 0 THEN"
 
 mutant 23 "a release without a look at the owner" "$postgresql" \
-    "with_server postgres -- test_pg_slots --filter '*/UNL_1_only*'" \
+    "$(slots postgresql postgres UNL-1 "$on_postgresql")" \
     plugins/postgresql/row.sql \
     "      WHERE name = n AND token = t AND waiters = 0 AND until > clock_timestamp();" \
     "      WHERE name = n AND waiters = 0 AND until > clock_timestamp();"
@@ -222,7 +229,7 @@ mutant 56 "an answer that a pooler hands over to the wrong client counts" \
     "dlock_plugin_postgresql test_pg_stray" "test_pg_stray --filter '*/C1_another*'" \
     plugins/postgresql/query.c "    return !conn->proven ||" "    return conn->config == NULL &&"
 
-etcd="dlock_plugin_etcd with_server test_etcd_slots test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_handoff dlock-faultproxy"
+etcd="dlock_plugin_etcd with_server dlock-slot-check test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_handoff dlock-faultproxy"
 
 mutant 26 "a lease is used again before the answer that its key is gone" "$etcd" \
     "with_server etcd -- test_etcd_doubt --filter '*/UNL_2*'" \
@@ -243,7 +250,7 @@ mutant 28 "a watch begins at a revision of the past" "$etcd" \
     create.start_revision = watch->slot->read_revision + 1;"
 
 mutant 29 "a fence without room for the hand-offs of a client" "$etcd" \
-    "with_server etcd -- test_etcd_slots --filter '*/TRY_1_TRY_6*'" \
+    "$(slots etcd etcd fence_rises 'etcd://127.0.0.1:{port}/locks') --grid 1000" \
     plugins/etcd/slot.c "grant->fence = (uint64_t)slot->create_revision * scale;" \
     "grant->fence = (uint64_t)slot->create_revision;"
 
