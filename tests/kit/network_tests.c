@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A bad network, at each byte and at each frame of each operation: is the answer there by the
- * deadline, is it the truth, and does the store hold what it says? (C3, C4, C8, C9, TRY-4, TRY-5,
- * REN-2, UNL-2)
+ * What dlock-slot-check does not do to a network: a connection with TLS is cut, a part of an answer
+ * is missing, a server is stopped in the middle of a statement. Is the answer there by the
+ * deadline, is it the truth, and does the store hold what it says? (C4, C8, C9)
  */
 #include "network_tests.h"
 #include "proxy_client.h"
@@ -15,11 +15,9 @@
 
 /* Between two places to cut. */
 #ifdef DLT_LONG
-#define BYTES     1
-#define TLS_BYTES 7
+#define BYTES 7
 #else
-#define BYTES     23
-#define TLS_BYTES 53
+#define BYTES 53
 #endif
 
 #define OTHER    255 /* owner */
@@ -35,10 +33,8 @@ static struct dlt_proxy proxy;
 static struct dlt_session s, direct; /* through the proxy, and not */
 static struct dlt_request a, b;
 static bool session_lock; /* the lock ends with the connection */
-static bool warm;         /* a session has its statements prepared before the fault */
 static bool torn;         /* the stream makes no sense: an answer may say so */
 static char fault[64];    /* of the proxy, now */
-static unsigned step = BYTES;
 
 static void tell(const char *line)
 {
@@ -75,7 +71,6 @@ static void begin_tls(const char *strategy)
     (void)snprintf(authority, sizeof authority, "%s/ca.pem", server.directory);
     dlt_session_option(&s, "tls", "1");
     dlt_session_option(&s, "ca", authority);
-    step = TLS_BYTES;
 }
 
 static void end(void)
@@ -107,13 +102,6 @@ static void ready(enum what what)
     reopen();
     dlt_request(&s, &a, "job", owner, 60000);
     a.req.mode = what == READ ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
-    for (int i = 0; warm && i < 2; i++) { /* the second time it prepares */
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-        cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
-        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-        dlt_request(&s, &a, "job", (unsigned char)(owner + 1 + i), 60000);
-        a.req.mode = what == READ ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
-    }
     if (what == RENEW || what == UNLOCK)
         cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
 }
@@ -251,46 +239,18 @@ static bool strike(enum what what, int64_t call_ms, const char *order)
     return status == DLOCK_OK;
 }
 
-/* At each byte of what goes in that direction, until all of it has passed. */
+/* Here and there in what goes in that direction, until all of it has passed. */
 static void cut_each(const char *direction, const char *how)
 {
     for (int what = TRY; what <= INSPECT; what++) {
         bool answered = false;
         char order[48];
 
-        for (unsigned at = 0; !answered; at += step) {
+        for (unsigned at = 0; !answered; at += BYTES) {
             (void)snprintf(order, sizeof order, "cut %s %u %s", direction, at, how);
             answered = strike((enum what)what, CALM_MS, order);
             cr_assert_lt(at, 10000);
         }
-    }
-}
-
-EACH(C4_C9_what_is_sent_is_cut_off_at_each_byte)
-{
-    cut_each("c2s", "rst");
-}
-
-EACH(C4_C9_what_is_answered_is_cut_off_at_each_byte)
-{
-    cut_each("s2c", "fin");
-}
-
-/* Nothing of what the server says from its n-th frame on, for each n. */
-EACH(C3_C4_C8_an_answer_is_lost_or_late)
-{
-    char order[48];
-
-    warm = dlt_network.prepares;
-    for (int what = TRY; what <= INSPECT; what++) {
-        bool answered = false;
-
-        for (unsigned n = 1; !answered; n++) {
-            (void)snprintf(order, sizeof order, "hold s2c +%u", n);
-            answered = strike((enum what)what, SHORT_MS, order);
-            cr_assert_lt(n, 100);
-        }
-        cr_assert(!strike((enum what)what, SHORT_MS, "delay s2c 1500"));
     }
 }
 
@@ -302,11 +262,6 @@ static void half_open(int n)
         cr_assert(!strike((enum what)what, SHORT_MS, "blackhole s2c"));
         cr_assert(!strike((enum what)what, SHORT_MS, "cut c2s 5 hang"));
     }
-}
-
-EACH(C8_a_link_that_is_half_open)
-{
-    half_open(1);
 }
 
 /* ---- the same over TLS, where an answer is whole records or nothing ---- */
@@ -352,67 +307,6 @@ EACH(C9_an_answer_with_a_part_missing)
         (void)snprintf(order, sizeof order, "drop s2c +%u", n);
         (void)strike(TRY, SHORT_MS, order);
         (void)strike(INSPECT, SHORT_MS, order);
-    }
-}
-
-/* No answer but slowly, a byte at a time. */
-EACH(C8_a_link_that_dribbles)
-{
-    for (int what = TRY; what <= INSPECT; what++)
-        (void)strike((enum what)what, SHORT_MS, "slice s2c 1 40");
-}
-
-EACH(OPN_1_a_connection_that_fails_at_each_byte)
-{
-    enum dlock_status status = DLOCK_UNAVAILABLE;
-
-    for (unsigned at = 0; status != DLOCK_OK; at += 10 * BYTES) {
-        int64_t begin_ns = dlt_host_now(&direct.host);
-
-        (void)snprintf(fault, sizeof fault, "cut s2c %u %s", at, at % 4 == 3 ? "hang" : "fin");
-        tell(fault);
-        s.call_ms = at % 4 == 3 ? SHORT_MS : CALM_MS;
-        status = dlt_session_open(&s);
-        cr_assert(status == DLOCK_OK || status == DLOCK_UNAVAILABLE, "%s: %s", fault,
-                  s.err.message);
-        cr_assert(dlt_host_within(&direct.host, begin_ns, s.call_ms + SLACK_MS), "%s: %s", fault,
-                  dlt_within_text());
-        dlt_session_close(&s);
-        tell("pass");
-        cr_assert_lt(at, 100000);
-    }
-}
-
-/* A wait on a dead link ends at its deadline, before the lock is granted. */
-EACH(C8_a_wait_on_a_link_that_is_half_open)
-{
-    static const char *const orders[] = {"blackhole c2s", "blackhole s2c", "cut c2s 0 rst"};
-
-    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
-        int64_t begin_ns = 0;
-        enum dlock_status status = DLOCK_INTERNAL;
-
-        (void)snprintf(fault, sizeof fault, "wait, %s", orders[i]);
-        ready(TRY);
-        cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK);
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY, "%s", s.err.message);
-        begin_ns = dlt_host_now(&direct.host);
-        tell(orders[i]);
-        a.req.op_timeout_ms = SHORT_MS;
-        a.req.deadline_ns = dlt_host_in(&direct.host, SHORT_MS);
-        status = session_lock ? s.ops->lock(s.self, &a.req, &s.grant, &s.err)
-                              : s.ops->watch(s.self, &a.req, &s.grant, &s.err);
-        cr_assert(dlt_host_within(&direct.host, begin_ns, SHORT_MS + SLACK_MS), "%s: %s", fault,
-                  dlt_within_text());
-        if (session_lock && dlt_network.lock_in_doubt && status == DLOCK_UNKNOWN)
-            status = DLOCK_TIMEOUT;
-        cr_assert(status == DLOCK_TIMEOUT || status == DLOCK_UNAVAILABLE, "%s: %s", fault,
-                  dlock_status_name((int)status));
-        if (!session_lock)
-            s.ops->forget(s.self, &a.req);
-        cr_assert_eq(dlt_unlock(&direct, &b), DLOCK_OK);
-        dlt_session_close(&s);
-        nobody_holds("waited");
     }
 }
 

@@ -12,8 +12,6 @@
 struct dlt_network {
     const char *framing; /* of the proxy, without TLS: see proxy_client.h */
     unsigned frames;     /* of an answer; each of them is lost once */
-    bool prepares;       /* a session that has made a call twice makes it with other requests */
-    bool lock_in_doubt;  /* slot lock may end with UNKNOWN, when nothing is heard [LCK-1] */
 };
 
 extern const struct dlt_network dlt_network;

@@ -98,3 +98,35 @@ void dlt_slots_slow_network(struct dlt_run *run)
     each(run, CALM_MS, "delay both 30", false, true);
     each(run, CALM_MS, "slice s2c 1 0", false, true);
 }
+
+/* Core does not ask again: the plugin removes what the unlock may have left, as soon as it can. */
+void dlt_slots_unlock_finished_later(struct dlt_run *run)
+{
+    static const char *const orders[] = {"blackhole c2s", "blackhole s2c", "cut c2s 5 rst"};
+    struct dlt_subject subject;
+    struct dlt_side *far = &subject.far;
+
+    dlt_subject_begin(&subject, run);
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        struct dlt_attempt attempt;
+        enum dlock_status status;
+
+        dlt_strike_recover(&subject);
+        dlt_strike_warm_up(&subject);
+        dlt_attempt_begin(&attempt, run, far, "job", 60000);
+        DLT_OK(dlt_side_try(far, &attempt));
+        dlt_subject_tell(&subject, "%s", orders[i]);
+        far->call_ms = dlt_strike_short_ms();
+        status = dlt_side_unlock(far, &attempt);
+        DLT_CHECK(status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE,
+                  "unlock, proxy: %s, is %s, want UNKNOWN [UNL-2]", orders[i],
+                  dlt_said(far, status));
+        dlt_strike_recover(&subject);
+        dlt_free(&subject, "job", "the store answers again, and core calls nothing [TET-3]");
+        status = dlt_side_unlock(far, &attempt);
+        DLT_CHECK(status == DLOCK_LOST, "unlock, repeated afterwards, is %s, want LOST [TET-3]",
+                  dlt_said(far, status));
+        dlt_attempt_end(&attempt, far, true);
+    }
+    dlt_subject_end(&subject);
+}

@@ -6,7 +6,7 @@
 
 static struct dlt_maria server;
 
-const struct dlt_network dlt_network = {.framing = "mysql", .frames = 24, .prepares = true};
+const struct dlt_network dlt_network = {.framing = "mysql", .frames = 24};
 
 struct dlt_store_server dlt_network_server(void)
 {

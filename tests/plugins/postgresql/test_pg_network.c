@@ -6,8 +6,7 @@
 
 static struct dlt_postgres server;
 
-const struct dlt_network dlt_network = {
-    .framing = "raw", .frames = 3, .prepares = true, .lock_in_doubt = true};
+const struct dlt_network dlt_network = {.framing = "raw", .frames = 3};
 
 struct dlt_store_server dlt_network_server(void)
 {

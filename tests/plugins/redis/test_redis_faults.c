@@ -58,16 +58,6 @@ static void links_end(void)
     dlt_sleep_ms(20);
 }
 
-/* A session after a failure, as core would make it. */
-static void reopen(void)
-{
-    dlt_session_close(&s);
-    tell("pass");
-    s.call_ms = 2000;
-    cr_assert_eq(dlt_session_open(&s), DLOCK_OK, "%s", s.err.message);
-    s.call_ms = SHORT_MS;
-}
-
 static int64_t elapsed_ms(int64_t since_ns)
 {
     return (dlt_host_now(&direct.host) - since_ns) / DLT_NS_PER_MS;
@@ -75,64 +65,6 @@ static int64_t elapsed_ms(int64_t since_ns)
 
 #define WITHIN(since_ns, ms) \
     cr_assert(dlt_host_within(&direct.host, (since_ns), (ms) + 2000), "%s", dlt_within_text())
-
-Test(faults, TRY_4_a_lost_answer_is_unknown_and_the_token_asks_again)
-{
-    uint64_t fence = 0;
-    int64_t begin = dlt_host_now(&direct.host);
-
-    tell("drop s2c +1");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
-    WITHIN(begin, SHORT_MS);
-    cr_assert_eq(dlt_try(&direct, &b), DLOCK_BUSY, "it was executed");
-    reopen();
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    fence = s.grant.fence;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(s.grant.fence, fence);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-}
-
-Test(faults, TRY_4_a_lost_question_is_unknown)
-{
-    tell("drop c2s +1");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN);
-    cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK, "it was not executed");
-}
-
-/* C9: the answer to one question is never taken for the answer to the next. */
-Test(faults, C9_a_late_answer_is_not_the_answer_to_the_next_question)
-{
-    tell("hold s2c +1");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN); /* "yes" is on its way */
-    b.req.name = (const unsigned char *)"other";
-    b.req.name_len = 5;
-    cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK); /* "other" is taken */
-    tell("deliver");
-    dlt_sleep_ms(20);
-    b.req.token[0] = 'x';
-    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY, "and not OK: %s", s.err.message);
-}
-
-Test(faults, REN_4_a_lost_answer_to_a_renewal_is_unknown_and_leaves_the_lease)
-{
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    tell("drop s2c +1");
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN);
-    reopen();
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-}
-
-Test(faults, UNL_2_a_lost_answer_to_an_unlock_is_unknown_and_gone_when_asked_again)
-{
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    tell("drop s2c +1");
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNKNOWN);
-    reopen();
-    cr_assert_eq(dlt_try(&direct, &b), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
-    cr_assert_eq(dlt_renew(&direct, &b), DLOCK_OK, "the new holder's is not touched");
-}
 
 /* What becomes of the next answer, on a connection that is there. */
 static void next_answer(const char *how)
@@ -202,77 +134,6 @@ Test(faults, FAI_2_TRY_4_CNT_1_a_connection_that_ended_before_is_replaced)
         cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY);
         cr_assert_str_eq(dlt_host_counted(&s.host), "1, 3, 1");
     }
-}
-
-Test(faults, TRY_4_cut_inside_a_question_or_an_answer_is_unknown)
-{
-    static const char *const cuts[] = {"cut c2s 20 fin", "cut c2s 20 rst",  "cut s2c 3 fin",
-                                       "cut s2c 3 rst",  "cut c2s 20 hang", "cut s2c 3 hang"};
-
-    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
-        int64_t begin = dlt_host_now(&direct.host);
-
-        tell(cuts[i]);
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN, "%s: %s", cuts[i], s.err.message);
-        WITHIN(begin, SHORT_MS);
-        reopen();
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    }
-}
-
-Test(faults, C8_bytes_that_dribble)
-{
-    int64_t begin = 0;
-
-    tell("slice s2c 1 1");
-    s.call_ms = 20000;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-    tell("pass");
-    tell("slice s2c 1 200");
-    s.call_ms = 500;
-    begin = dlt_host_now(&direct.host);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_UNKNOWN);
-    WITHIN(begin, 500);
-}
-
-Test(faults, C8_a_black_hole_at_every_stage_of_a_connection)
-{
-    static const char *const stages[] = {"accept hang", "accept pause", "blackhole c2s",
-                                         "blackhole s2c", "cut s2c 100 hang"};
-
-    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
-        int64_t begin = dlt_host_now(&direct.host);
-
-        dlt_session_close(&s);
-        tell(stages[i]);
-        s.call_ms = SHORT_MS;
-        cr_assert_eq(dlt_session_open(&s), DLOCK_UNAVAILABLE, "%s: %s", stages[i], s.err.message);
-        WITHIN(begin, SHORT_MS);
-        tell("accept on");
-        tell("pass");
-    }
-    tell("accept refuse");
-    cr_assert_eq(dlt_session_open(&s), DLOCK_UNAVAILABLE);
-    cr_assert(strstr(s.err.message, "refused") != NULL, "%s", s.err.message);
-}
-
-Test(faults, C8_a_stopped_server)
-{
-    int64_t begin = dlt_host_now(&direct.host);
-
-    dlt_redis_pause(&server, true);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_UNKNOWN);
-    WITHIN(begin, SHORT_MS);
-    dlt_session_close(&s);
-    begin = dlt_host_now(&direct.host);
-    s.call_ms = SHORT_MS;
-    cr_assert_eq(dlt_session_open(&s), DLOCK_UNAVAILABLE);
-    WITHIN(begin, SHORT_MS);
-    dlt_redis_pause(&server, false);
-    reopen();
-    cr_assert_eq(dlt_try(&s, &b), DLOCK_BUSY, "the request was executed after all");
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
 }
 
 /* Failures T40: the server forgets its scripts at any time. */
