@@ -50,7 +50,7 @@ Test(open, OPN_4_nothing_in_the_store_changes)
     cr_assert_str_eq(dlt_redis_ask(&server, "DBSIZE"), "0");
     cr_assert(strstr(dlt_redis_ask(&server, "INFO commandstats"), "cmdstat_eval") == NULL);
     cr_assert(strncmp(s.info.server, "Redis ", 6) == 0, "%s", s.info.server);
-    (void)snprintf(version, sizeof version, "redis_version:%s\r\n", s.info.server + 6);
+    (void)snprintf(version, sizeof version, "redis_version:%.64s\r\n", s.info.server + 6);
     cr_assert(strstr(dlt_redis_ask(&server, "INFO server"), version) != NULL, "%s", version);
     cr_assert_str_eq(s.info.endpoint, server.address);
 }
