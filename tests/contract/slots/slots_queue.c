@@ -24,7 +24,7 @@ static void place_is(const struct dlt_party *party, uint32_t position, uint32_t 
 
 struct listed {
     const struct dlt_party *wanted;
-    uint32_t count;
+    uint32_t count, most;
 };
 
 static bool listed_see(void *arg, const struct dlock_waiter *waiter)
@@ -43,13 +43,14 @@ static bool listed_see(void *arg, const struct dlock_waiter *waiter)
     DLT_CHECK(waiter->mode == wanted->attempt.req.mode && strcmp(waiter->label, "slots:1") == 0,
               "list_waiters: mode %d, label %s of %s", (int)waiter->mode, waiter->label,
               wanted->who);
-    listed->count++;
-    return false;
+    return ++listed->count == listed->most;
 }
 
-static void waiters_are(struct dlt_party *asker, const struct dlt_party *wanted, uint32_t count)
+/* The first `count` of them, as far as the caller asks. */
+static void waiters_are(struct dlt_party *asker, const struct dlt_party *wanted, uint32_t count,
+                        uint32_t most)
 {
-    struct listed listed = {.wanted = wanted};
+    struct listed listed = {.wanted = wanted, .most = most};
     struct dlt_side *side = &asker->side;
     enum dlock_status status;
 
@@ -70,7 +71,7 @@ void dlt_slots_queue_says_where(struct dlt_run *run)
     uint64_t fence;
 
     dlt_parties_begin(parties, 4, run);
-    waiters_are(stranger, first, 0);
+    waiters_are(stranger, first, 0, 9);
     DLT_SAYS(holder, dlt_party_try_with(holder, DLOCK_REQ_ENQUEUE), DLOCK_OK,
              "ENQUEUE of a free name takes it");
     DLT_CHECK(holder->side.grant.flags == 0, "a grant has flags");
@@ -92,9 +93,10 @@ void dlt_slots_queue_says_where(struct dlt_run *run)
     DLT_SAYS(holder, dlt_party_renew(holder), DLOCK_OK, "it holds the name");
     DLT_CHECK(holder->side.grant.waiters == UINT32_MAX || holder->side.grant.waiters == 2,
               "renew says that %" PRIu32 " wait, want 2", holder->side.grant.waiters);
-    waiters_are(stranger, first, 2);
+    waiters_are(stranger, first, 2, 9);
+    waiters_are(stranger, first, 1, 1);
     DLT_SAYS(first, dlt_party_dequeue(first), DLOCK_OK, "it is queued");
-    waiters_are(stranger, second, 1);
+    waiters_are(stranger, second, 1, 9);
     dlt_parties_end(parties, 4);
 }
 
@@ -263,6 +265,7 @@ void dlt_slots_entry_ends_by_itself(struct dlt_run *run)
     dlt_party_line_up(&brief); /* and dies */
     dlt_party_line_up(second);
     waiters_become(holder, 1, start_ns, brief.side.grant.lease_ms);
+    waiters_are(stranger, second, 1, 9);
     DLT_SAYS(second, dlt_party_refresh(second), DLOCK_BUSY, "its entry is longer");
     freed_ns = dlt_party_release(holder);
     DLT_TOLD(second, freed_ns, "the one before it is dead [C13]");
