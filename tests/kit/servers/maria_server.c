@@ -14,6 +14,11 @@
 
 #define START_TRIES 5
 
+static bool real_mysql(void)
+{
+    return getenv("DLT_REAL_MYSQL") != NULL;
+}
+
 static bool fail(struct dlt_maria *server, const char *what)
 {
     dlt_process_why(server->why, sizeof server->why, server->directory, what);
@@ -26,30 +31,49 @@ static bool run_to_end(struct dlt_maria *server, const char *const *argv)
 }
 
 /* The empty tables of the server are made once in a build tree, and copied for each server. */
+static const char *template_place(void)
+{
+    return real_mysql() ? DLT_MARIA_TEMPLATE ".mysql" : DLT_MARIA_TEMPLATE;
+}
+
+static bool template_install(struct dlt_maria *server, const char *half, const char *scratch)
+{
+    char datadir[256], tmpdir[256];
+    const char *user = geteuid() == 0 ? "--user=root" : NULL;
+    const char *maria[] = {"mariadb-install-db",
+                           "--no-defaults",
+                           datadir,
+                           "--auth-root-authentication-method=normal",
+                           "--skip-test-db",
+                           "--innodb-log-file-size=8M",
+                           "--innodb-use-native-aio=OFF",
+                           tmpdir,
+                           user,
+                           NULL};
+    const char *mysql[] = {DLT_MYSQLD, "--initialize-insecure", datadir, tmpdir, user, NULL};
+
+    (void)snprintf(datadir, sizeof datadir, "--datadir=%s", half);
+    (void)snprintf(tmpdir, sizeof tmpdir, "--tmpdir=%s", scratch);
+    return run_to_end(server, real_mysql() ? mysql : maria);
+}
+
 static bool template_make(struct dlt_maria *server)
 {
-    static const char datadir[] = "--datadir=" DLT_MARIA_TEMPLATE ".half";
-    static const char tmpdir[] = "--tmpdir=" DLT_MARIA_TEMPLATE ".tmp";
-    static const char half[] = DLT_MARIA_TEMPLATE ".half", done[] = DLT_MARIA_TEMPLATE;
-    const char *install[] = {"mariadb-install-db",
-                             "--no-defaults",
-                             datadir,
-                             "--auth-root-authentication-method=normal",
-                             "--skip-test-db",
-                             "--innodb-log-file-size=8M",
-                             "--innodb-use-native-aio=OFF",
-                             tmpdir,
-                             geteuid() == 0 ? "--user=root" : NULL,
-                             NULL};
-    const char *clear[] = {"rm", "-rf", half, NULL};
-    int lock = open(DLT_MARIA_TEMPLATE ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    bool good = lock >= 0 && flock(lock, LOCK_EX) == 0;
+    char half[256], scratch[256], locked[256];
+    const char *done = template_place(), *clear[] = {"rm", "-rf", half, NULL};
+    int lock = -1;
+    bool good = false;
 
+    (void)snprintf(half, sizeof half, "%s.half", done);
+    (void)snprintf(scratch, sizeof scratch, "%s.tmp", done);
+    (void)snprintf(locked, sizeof locked, "%s.lock", done);
+    lock = open(locked, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    good = lock >= 0 && flock(lock, LOCK_EX) == 0;
     if (!good)
-        return fail(server, DLT_MARIA_TEMPLATE ".lock");
-    (void)mkdir(DLT_MARIA_TEMPLATE ".tmp", 0700);
+        return fail(server, locked);
+    (void)mkdir(scratch, 0700);
     if (access(done, F_OK) != 0)
-        good = run_to_end(server, clear) && run_to_end(server, install) &&
+        good = run_to_end(server, clear) && template_install(server, half, scratch) &&
                (rename(half, done) == 0 || fail(server, "rename"));
     (void)close(lock);
     return good;
@@ -63,7 +87,7 @@ static bool directory_make(struct dlt_maria *server)
 static bool data_make(struct dlt_maria *server)
 {
     char data[96];
-    const char *copy[] = {"cp", "-r", DLT_MARIA_TEMPLATE, data, NULL};
+    const char *copy[] = {"cp", "-r", template_place(), data, NULL};
 
     (void)snprintf(data, sizeof data, "%s/data", server->directory);
     return template_make(server) && run_to_end(server, copy);
@@ -72,20 +96,21 @@ static bool data_make(struct dlt_maria *server)
 static bool run(struct dlt_maria *server)
 {
     char data[96], socket_arg[96], pid_file[96], tmpdir[96], port[32];
-    const char *argv[DLT_MARIA_ARGS_MAX + 16] = {"mariadbd",
-                                                 "--no-defaults",
-                                                 data,
-                                                 socket_arg,
-                                                 pid_file,
-                                                 port,
-                                                 "--bind-address=127.0.0.1",
-                                                 "--innodb-buffer-pool-size=16M",
-                                                 "--innodb-log-file-size=8M",
-                                                 "--skip-name-resolve",
-                                                 "--performance-schema=OFF",
-                                                 tmpdir,
-                                                 geteuid() == 0 ? "--user=root"
-                                                                : "--skip-symbolic-links"};
+    bool real = real_mysql(); /* whose statements about others read performance_schema */
+    const char *argv[DLT_MARIA_ARGS_MAX + 16] = {
+        real ? DLT_MYSQLD : "mariadbd",
+        real ? "--skip-log-bin" : "--no-defaults",
+        data,
+        socket_arg,
+        pid_file,
+        port,
+        "--bind-address=127.0.0.1",
+        "--innodb-buffer-pool-size=16M",
+        real ? "--innodb-redo-log-capacity=8M" : "--innodb-log-file-size=8M",
+        "--skip-name-resolve",
+        real ? "--performance-schema=ON" : "--performance-schema=OFF",
+        tmpdir,
+        geteuid() == 0 ? "--user=root" : "--skip-symbolic-links"};
     size_t count = 0;
 
     while (argv[count] != NULL)
@@ -144,13 +169,14 @@ static bool users_make(struct dlt_maria *server)
     static const char *const text[] = {
         "CREATE DATABASE locks",
         "CREATE USER u IDENTIFIED BY 'secret'",
-        "DELETE FROM mysql.global_priv WHERE user = ''",
-        "FLUSH PRIVILEGES",
         "GRANT ALL ON locks.* TO u",
+        "DELETE FROM mysql.global_priv WHERE user = ''", /* MySQL has no such users */
+        "FLUSH PRIVILEGES",
     };
+    const size_t count = sizeof text / sizeof text[0] - (real_mysql() ? 2 : 0);
     bool good = mysql != NULL;
 
-    for (size_t i = 0; good && i < sizeof text / sizeof text[0]; i++)
+    for (size_t i = 0; good && i < count; i++)
         good = mysql_query(mysql, text[i]) == 0;
     if (!good && mysql != NULL)
         (void)snprintf(server->why, sizeof server->why, "%s", mysql_error(mysql));

@@ -2,7 +2,8 @@
 /*
  * maria_server.h - a mariadbd of a test's own: on a free port of 127.0.0.1 and on a unix socket,
  * with a database "locks" and a user "u" (password "secret") who may do everything in it. Its
- * directory is removed with it, and it ends with the process that started it.
+ * directory is removed with it, and it ends with the process that started it. With DLT_REAL_MYSQL
+ * in the environment it is the mysqld of Debian sid instead.
  */
 #ifndef DLT_MARIA_SERVER_H
 #define DLT_MARIA_SERVER_H

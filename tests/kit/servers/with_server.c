@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_server redis|redis-sentinel|redis-cluster|mariadb|postgres|pgbouncer|etcd|etcd-cluster|
- *     etcd-auth|zookeeper|zookeeper-cluster [--count N] [--tls] [SERVER-ARGUMENT...] -- COMMAND
- * [ARGUMENT...]
+ * with_server redis|redis-sentinel|redis-cluster|mariadb|mysql|postgres|pgbouncer|etcd|
+ *     etcd-cluster|etcd-auth|zookeeper|zookeeper-cluster [--count N] [--tls] [SERVER-ARGUMENT...]
+ * -- COMMAND [ARGUMENT...]
  *
  * Runs COMMAND beside servers of its own and ends with its status. {port}, {tls} (the port with
  * TLS), {socket}, {dir} and {pid} (of redis, mariadb and postgres) in the arguments stand for what
  * the first server got, {port2} and so on for the others. redis-sentinel: {port}, {port2}, {port3}
  * are those of the sentinels of the service "locks"; redis-cluster: six servers, the first three
- * are masters. --tls: with certificates in {dir}, and the one named "server". pgbouncer: in front
- * of a PostgreSQL server; its first SERVER-ARGUMENT is the mode, and {direct} the server's own
- * port. etcd-cluster: one cluster of three members; {port}, {port2}, {port3} are theirs. etcd-auth:
- * user u (password secret) may use the keys that begin with "locks/", and nothing else.
- * zookeeper-cluster: three servers with a leader; {port}, {port2}, {port3} are theirs. An argument
- * of zookeeper is a line of its zoo.cfg.
+ * are masters. mysql: the real one, of Debian sid (scripts/root). --tls: with certificates in
+ * {dir}, and the one named "server". pgbouncer: in front of a PostgreSQL server; its first
+ * SERVER-ARGUMENT is the mode, and {direct} the server's own port. etcd-cluster: one cluster of
+ * three members; {port}, {port2}, {port3} are theirs. etcd-auth: user u (password secret) may use
+ * the keys that begin with "locks/", and nothing else. zookeeper-cluster: three servers with a
+ * leader; {port}, {port2}, {port3} are theirs. An argument of zookeeper is a line of its zoo.cfg.
  */
 #include "cluster_server.h"
 #include "etcd_server.h"
@@ -89,6 +89,11 @@ static bool maria_start(struct server *server, bool tls, const char *const *args
     (void)setenv("DLT_MARIA_PORT", port, 1);
     (void)setenv("DLT_MARIA_DIRECTORY", maria->directory, 1);
     return good;
+}
+
+static bool mysql_start(struct server *server, bool tls, const char *const *args)
+{
+    return setenv("DLT_REAL_MYSQL", "1", 1) == 0 && maria_start(server, tls, args);
 }
 
 static void maria_stop(struct server *server)
@@ -264,6 +269,7 @@ static const struct kind kinds[] = {
     {"redis-sentinel", sentinels_start, sentinels_stop},
     {"redis-cluster", cluster_start, cluster_stop},
     {"mariadb", maria_start, maria_stop},
+    {"mysql", mysql_start, maria_stop},
     {"postgres", postgres_start, postgres_stop},
     {"pgbouncer", pgbouncer_start, pgbouncer_stop},
     {"etcd", etcd_start, etcd_stop},
@@ -401,7 +407,8 @@ int main(int argc, char **argv)
 
     if (argc < 2 || !order_read(&order, argv)) {
         (void)fputs(
-            "usage: with_server redis|redis-sentinel|redis-cluster|mariadb|postgres|pgbouncer|etcd|"
+            "usage: with_server "
+            "redis|redis-sentinel|redis-cluster|mariadb|mysql|postgres|pgbouncer|etcd|"
             "etcd-cluster|etcd-auth|zookeeper|zookeeper-cluster [--count N] [--tls] [ARGUMENT...] "
             "-- COMMAND...\n",
             stderr);
