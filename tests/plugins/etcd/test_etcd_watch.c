@@ -38,106 +38,6 @@ static enum dlock_status watcher_join(struct watcher *watcher)
     return watcher->status;
 }
 
-Test(watch, WAT_1_an_unlock_is_heard_at_once)
-{
-    struct watcher watcher;
-    int64_t freed = 0;
-
-    open_all("heard");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    queue(&t, &b);
-    watcher_start(&watcher, &t, &b, 3000);
-    freed = dlt_host_now(&s.host);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(watcher_join(&watcher), DLOCK_OK, "%s", t.err.message);
-    cr_assert(dlt_ended_within(freed, watcher.end_ns, 2500), "%s", dlt_within_text());
-    cr_assert_eq(t.grant.lease_ms, 3000);
-    cr_assert_gt(t.grant.fence, 0);
-    cr_assert_eq(t.grant.waiters, 0);
-    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    close_all();
-}
-
-/* The order of the answers to unlock and to the watch must not matter. */
-Test(watch, WAT_2_a_release_before_the_watch_is_not_missed)
-{
-    open_all("before");
-    for (int i = 0; i < 3; i++) {
-        int64_t begun = 0;
-
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-        queue(&t, &b);
-        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-        begun = dlt_host_now(&s.host);
-        cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_OK, "%s", t.err.message);
-        cr_assert(dlt_host_within(&s.host, begun, 2500), "%s", dlt_within_text());
-        cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    }
-    close_all();
-}
-
-Test(watch, WAT_1_the_deadline_is_kept)
-{
-    int64_t begun = 0;
-
-    open_all("deadline");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    queue(&t, &b);
-    begun = dlt_host_now(&t.host);
-    cr_assert_eq(dlt_watch(&t, &b, 300), DLOCK_TIMEOUT);
-    cr_assert_geq(dlt_host_now(&t.host) - begun, 300 * DLT_NS_PER_MS);
-    cr_assert(dlt_host_within(&t.host, begun, 2500), "%s", dlt_within_text());
-    cr_assert_eq(refresh(&t, &b), DLOCK_BUSY);
-    close_all();
-}
-
-Test(watch, WAT_1_without_a_queue_entry_there_is_nothing_to_wait_for)
-{
-    open_all("nothing");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
-    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_UNAVAILABLE);
-    close_all();
-}
-
-Test(watch, INT_1_INT_2_an_interrupt_ends_the_wait_before_it_and_in_it)
-{
-    struct watcher watcher;
-    int64_t asked = 0;
-
-    open_all("interrupt");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    queue(&t, &b);
-    watcher_start(&watcher, &t, &b, 10000);
-    asked = dlt_host_now(&t.host);
-    dlt_interrupt(&t, &b);
-    dlt_interrupt(&t, &b);
-    cr_assert_eq(watcher_join(&watcher), DLOCK_CANCELED);
-    cr_assert(dlt_ended_within(asked, watcher.end_ns, 2500), "%s", dlt_within_text());
-    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_CANCELED, "sticky");
-    cr_assert_eq(refresh(&t, &b), DLOCK_BUSY);
-    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_CANCELED, "after an answer, too");
-    cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
-    close_all();
-}
-
-Test(watch, LEA_1_a_predecessor_that_gives_up_lets_nobody_in)
-{
-    struct watcher watcher;
-
-    open_all("gives");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    queue(&t, &b);
-    queue(&u, &c);
-    watcher_start(&watcher, &u, &c, 2500);
-    cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
-    dlt_sleep_ms(100);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(watcher_join(&watcher), DLOCK_OK, "it has found the holder: %s", u.err.message);
-    close_all();
-}
-
 Test(watch, BRK_1_a_waiter_hears_that_its_own_entry_is_gone)
 {
     struct watcher watcher;
@@ -152,23 +52,6 @@ Test(watch, BRK_1_a_waiter_hears_that_its_own_entry_is_gone)
     cr_assert_eq(watcher_join(&watcher), DLOCK_BUSY);
     cr_assert(dlt_ended_within(gone, watcher.end_ns, 2000), "%s", dlt_within_text());
     cr_assert_eq(refresh(&t, &b), DLOCK_LOST);
-    close_all();
-}
-
-Test(watch, C13_a_waiting_reader_hears_of_a_downgrade_and_a_writer_does_not)
-{
-    struct watcher reader;
-
-    open_all("down");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    b.req.mode = DLOCK_SHARED;
-    queue(&t, &b);
-    watcher_start(&reader, &t, &b, 2500);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    cr_assert_eq(downgrade(&s, &a), DLOCK_OK);
-    cr_assert_eq(watcher_join(&reader), DLOCK_OK, "%s", t.err.message);
-    queue(&u, &c);
-    cr_assert_eq(dlt_watch(&u, &c, 300), DLOCK_TIMEOUT);
     close_all();
 }
 

@@ -98,24 +98,6 @@ LEASED(WAT_1_the_deadline_and_the_place_that_is_kept)
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
 }
 
-LEASED(INT_2_an_interrupt_comes_first_or_later)
-{
-    struct waiter w = {.session = &t, .request = &b, .timeout_ms = 20000};
-
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
-    becomes_head(&w);
-    waiter_start(&w);
-    dlt_sleep_ms(200);
-    dlt_interrupt(&t, &b);
-    cr_assert_eq(waiter_join(&w), DLOCK_CANCELED);
-    waiter_start(&w);
-    cr_assert_eq(waiter_join(&w), DLOCK_CANCELED, "sticky");
-    t.ops->forget(t.self, &b.req);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
-}
-
 /* A head that does nothing any more keeps the others back for MY_HEAD_S, not for ever. */
 LEASED(C13_a_head_that_stopped)
 {

@@ -62,51 +62,6 @@ static void both_wait(void)
     WANT(50, DLOCK_TIMEOUT, 0);
 }
 
-Test(pg_any, ANY_1_the_one_that_was_granted_is_told)
-{
-    both_wait();
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK, "%s", one.err.message);
-    WANT(20000, DLOCK_OK, 1u << 7);
-    WANT(20, DLOCK_TIMEOUT, 0);
-    cr_assert_eq(refresh(&two, &b), DLOCK_OK, "%s", two.err.message);
-    cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
-}
-
-Test(pg_any, ANY_1_what_is_there_is_told_after_the_deadline_too)
-{
-    both_wait();
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    for (int i = 0; i < 2000; i++) {
-        enum dlock_status status = DLOCK_INTERNAL;
-
-        if (wait_any(-1, &status) == 1u << 7)
-            return;
-        cr_assert_eq(status, DLOCK_TIMEOUT);
-        dlt_sleep_ms(10);
-    }
-    cr_assert_fail("the grant was not told in 20 s");
-}
-
-Test(pg_any, ANY_2_what_came_before_the_next_request_is_void)
-{
-    both_wait();
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    dlt_sleep_ms(300);
-    cr_assert_eq(refresh(&also, &c), DLOCK_BUSY); /* reads the message of the other one */
-    cr_assert_eq(refresh(&two, &b), DLOCK_OK);
-    WANT(20, DLOCK_TIMEOUT, 0);
-}
-
-Test(pg_any, a_forgotten_attempt_is_not_reported)
-{
-    both_wait();
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    dlt_sleep_ms(300);
-    cr_assert_eq(refresh(&also, &c), DLOCK_BUSY); /* reads the message of the other one */
-    forget(&two, &b);
-    WANT(20, DLOCK_TIMEOUT, 0);
-}
-
 Test(pg_any, ANY_2_the_end_of_the_connection_is_told_to_all)
 {
     both_wait();
@@ -115,39 +70,12 @@ Test(pg_any, ANY_2_the_end_of_the_connection_is_told_to_all)
     WANT(20000, DLOCK_OK, 1u << 7 | 1u << 8);
 }
 
-Test(pg_any, ANY_4_an_attempt_without_a_queue_entry_is_left_to_core)
-{
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&two, &b), DLOCK_BUSY);
-    cr_assert_neq(two.grant.flags & DLOCK_GRANT_UNREPORTED, 0);
-    queue(&two, &b);
-    cr_assert_eq(two.grant.flags & DLOCK_GRANT_UNREPORTED, 0);
-}
-
-Test(pg_any, INT_4_an_interrupt_ends_the_next_one_once)
-{
-    both_wait();
-    two.ops->interrupt(two.self, NULL);
-    WANT(20000, DLOCK_CANCELED, 0);
-    WANT(20, DLOCK_TIMEOUT, 0);
-}
-
 static void *interrupt_main(void *arg)
 {
     (void)arg;
     dlt_sleep_ms(100);
     two.ops->interrupt(two.self, NULL);
     return NULL;
-}
-
-Test(pg_any, INT_4_an_interrupt_ends_the_one_that_runs)
-{
-    pthread_t thread;
-
-    both_wait();
-    cr_assert_eq(pthread_create(&thread, NULL, interrupt_main, NULL), 0);
-    WANT(60000, DLOCK_CANCELED, 0);
-    (void)pthread_join(thread, NULL);
 }
 
 /* A connection that an interrupt has ended says nothing of the names: nobody has to ask again. */
@@ -194,23 +122,6 @@ Test(pg_any, ANY_1_a_grant_by_a_thread_of_the_same_client)
     (void)pthread_join(thread, &failed);
     cr_assert_null(failed);
     dlt_session_close(&near);
-}
-
-/* A client has a thread in watch and a thread in wait_any. The leader reads for both. */
-Test(pg_any, a_thread_that_watches_and_one_for_all_hear_their_own)
-{
-    struct dlt_request d, e;
-
-    both_wait();
-    dlt_request(&one, &e, "third", 'e', 60000);
-    cr_assert_eq(dlt_try(&one, &e), DLOCK_OK);
-    dlt_request(&also, &d, "third", 'd', 60000);
-    queue(&also, &d);
-    cr_assert_eq(dlt_unlock(&one, &e), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    cr_assert_eq(watch(&also, &d, 20000), DLOCK_OK, "%s", also.err.message);
-    WANT(20000, DLOCK_OK, 1u << 7);
-    forget(&also, &d);
 }
 
 /* Nothing can be heard behind such a pooler: once that is known, core polls. */

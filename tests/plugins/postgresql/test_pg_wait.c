@@ -21,34 +21,6 @@ static void teardown(void)
 
 TestSuite(pg_wait, .init = setup, .fini = teardown, .timeout = 120);
 
-Test(pg_wait, WAT_1_the_grant_wakes_the_waiter)
-{
-    struct watcher w = {.session = &two, .request = &b, .timeout_ms = 20000};
-    struct dlt_holder holder;
-    uint64_t counter = 0;
-    int64_t start_ns = 0;
-    size_t count = 1;
-
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
-    queue_up(&two, &b);
-    counter = two.grant.fence;
-    watcher_start(&w);
-    dlt_sleep_ms(300);
-    start_ns = dlt_host_now(&one.host);
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    cr_assert_eq(watcher_join(&w), DLOCK_OK, "%s", two.err.message);
-    cr_assert(dlt_ended_within(start_ns, w.done_ns, 3000), "nobody has told the waiter: %s",
-              dlt_within_text());
-    cr_assert_gt(two.grant.fence, counter);
-    cr_assert(two.grant.lease_ms > 0 && two.grant.lease_ms <= 3000, "%lld",
-              (long long)two.grant.lease_ms);
-    cr_assert_eq(dlt_inspect(&one, "job", &holder, &count), DLOCK_OK);
-    cr_assert_eq(count, 1);
-    cr_assert_str_eq(holder.owner, "62626262626262626262626262626262");
-    cr_assert_eq(holder.fence, two.grant.fence);
-    cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
-}
-
 Test(pg_wait, WAT_1_readers_are_granted_together_and_each_is_told)
 {
     struct watcher w = {.session = &two, .request = &b, .timeout_ms = 20000};
@@ -65,28 +37,6 @@ Test(pg_wait, WAT_1_readers_are_granted_together_and_each_is_told)
     cr_assert_eq(watcher_join(&w), DLOCK_OK, "%s", two.err.message);
     cr_assert_eq(watcher_join(&v), DLOCK_OK, "%s", also.err.message);
     cr_assert_eq(logged(&server, "SELECT pg_notify("), 1, "one message statement for both");
-}
-
-Test(pg_wait, WAT_2_a_grant_that_came_before_the_client_listened)
-{
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
-    queue(&two, &b);
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    cr_assert_eq(watch(&two, &b, 5000), DLOCK_BUSY, "it asks again when it listens");
-    cr_assert_eq(refresh(&two, &b), DLOCK_OK, "%s", two.err.message);
-}
-
-/* The message is in the socket before the watch begins, and even before the answer QUEUED. */
-Test(pg_wait, WAT_2_a_grant_that_came_before_the_watch)
-{
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
-    queue_up(&two, &b);
-    queue(&also, &c); /* the client listens already */
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    dlt_sleep_ms(50);
-    cr_assert_eq(watch(&two, &b, 5000), DLOCK_OK, "%s", two.err.message);
-    cr_assert_eq(dlt_unlock(&two, &b), DLOCK_OK);
-    cr_assert_eq(watch(&also, &c, 5000), DLOCK_OK, "%s", also.err.message);
 }
 
 /* A socket to which one can connect, and which never answers. */
@@ -123,94 +73,6 @@ Test(pg_wait, WAT_1_the_others_ask_while_one_connects)
     two.ops->interrupt(two.self, &b.req);
     cr_assert_eq(watcher_join(&w), DLOCK_CANCELED, "%s", two.err.message);
     (void)close(fd);
-}
-
-Test(pg_wait, WAT_3_nothing_happens_and_the_wait_lasts)
-{
-    const int64_t start_ns = dlt_host_now(&one.host);
-
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
-    queue_up(&two, &b);
-    cr_assert_eq(watch(&two, &b, 700), DLOCK_TIMEOUT, "%s", two.err.message);
-    cr_assert_geq(ms_since(start_ns), 690);
-}
-
-Test(pg_wait, WAT_4_a_grant_that_has_run_out_counts_no_more)
-{
-    b.req.ttl_ms = 300; /* and so the grant lasts no longer */
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
-    queue_up(&two, &b);
-    queue(&also, &c);
-    cr_assert_eq(dequeue(&also, &c), DLOCK_OK, "%s", also.err.message);
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    dlt_sleep_ms(400);
-    dlt_request(&one, &a, "job", 'z', 60000);
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
-    queue(&two, &b);
-    cr_assert_eq(watch(&two, &b, 300), DLOCK_TIMEOUT, "an old grant");
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    cr_assert_eq(watch(&two, &b, 5000), DLOCK_OK, "%s", two.err.message);
-}
-
-Test(pg_wait, WAT_5_any_session_of_the_client_may_watch)
-{
-    struct watcher w = {.session = &also, .request = &b, .timeout_ms = 20000};
-
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
-    queue_up(&two, &b);
-    watcher_start(&w);
-    dlt_sleep_ms(50);
-    cr_assert_eq(dlt_unlock(&one, &a), DLOCK_OK);
-    cr_assert_eq(watcher_join(&w), DLOCK_OK, "%s", also.err.message);
-}
-
-Test(pg_wait, WAT_1_without_a_queue_entry_core_has_to_poll)
-{
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&two, &b), DLOCK_BUSY);
-    cr_assert_eq(watch(&two, &b, 5000), DLOCK_UNAVAILABLE);
-    cr_assert_eq(logged(&server, "LISTEN"), 0);
-}
-
-/* One of the two reads for both: each of them is interrupted once, in either order. */
-Test(pg_wait, INT_1_2_an_interrupt_ends_the_watch_of_one_waiter)
-{
-    struct watcher w[2] = {{.session = &two, .request = &b, .timeout_ms = 20000},
-                           {.session = &also, .request = &c, .timeout_ms = 20000}};
-    int64_t start_ns = 0;
-
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
-    queue_up(&two, &b);
-    queue(&also, &c);
-    for (int first = 0; first < 2; first++) {
-        watcher_start(&w[0]);
-        dlt_sleep_ms(100);
-        watcher_start(&w[1]);
-        dlt_sleep_ms(200);
-        start_ns = dlt_host_now(&one.host);
-        w[first].session->ops->interrupt(w[first].session->self, &w[first].request->req);
-        cr_assert_eq(watcher_join(&w[first]), DLOCK_CANCELED);
-        cr_assert(dlt_ended_within(start_ns, w[first].done_ns, 3000), "%s", dlt_within_text());
-        cr_assert_eq(watch(w[first].session, w[first].request, 5000), DLOCK_CANCELED, "sticky");
-        w[!first].session->ops->interrupt(w[!first].session->self, &w[!first].request->req);
-        cr_assert_eq(watcher_join(&w[!first]), DLOCK_CANCELED);
-        for (int i = 0; i < 2; i++)
-            cr_assert_eq(dequeue(w[i].session, w[i].request), DLOCK_OK);
-        dlt_request(&two, &b, "job", (unsigned char)('m' + first), 60000);
-        dlt_request(&also, &c, "job", (unsigned char)('x' + first), 60000);
-        queue(&two, &b);
-        queue(&also, &c);
-    }
-}
-
-Test(pg_wait, INT_2_an_interrupt_before_the_watch_and_before_the_queue_entry)
-{
-    cr_assert_eq(dlt_try(&one, &a), DLOCK_OK);
-    two.ops->interrupt(two.self, &b.req);
-    cr_assert_eq(watch(&two, &b, 5000), DLOCK_CANCELED);
-    queue(&two, &b);
-    cr_assert_eq(watch(&two, &b, 5000), DLOCK_CANCELED);
-    cr_assert_eq(dequeue(&two, &b), DLOCK_OK);
 }
 
 Test(pg_wait, INT_2_a_grant_that_came_before_the_interrupt)

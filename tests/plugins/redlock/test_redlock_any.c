@@ -120,31 +120,6 @@ static void tear_down(void)
 
 TestSuite(redlock_any, .init = set_up, .fini = tear_down, .timeout = 120);
 
-Test(redlock_any, ANY_1_the_one_whose_name_is_free_is_told)
-{
-    cr_assert_eq(dlt_unlock(&holder, &held), DLOCK_OK);
-    WANT(20000, DLOCK_OK, 1u << 7);
-    cr_assert_eq(dlt_try(&waiter, &a), DLOCK_OK, "%s", waiter.err.message);
-    WANT(50, DLOCK_TIMEOUT, 0);
-    cr_assert_eq(dlt_unlock(&waiter, &a), DLOCK_OK);
-}
-
-Test(redlock_any, ANY_2_what_came_before_the_next_request_is_void)
-{
-    cr_assert_eq(dlt_unlock(&holder, &held), DLOCK_OK);
-    dlt_sleep_ms(100);
-    cr_assert_eq(dlt_try(&waiter, &a), DLOCK_OK, "%s", waiter.err.message);
-    WANT(300, DLOCK_TIMEOUT, 0);
-    cr_assert_eq(dlt_unlock(&waiter, &a), DLOCK_OK);
-}
-
-Test(redlock_any, a_forgotten_attempt_is_not_reported)
-{
-    waiter.ops->forget(waiter.self, &b.req);
-    cr_assert_eq(dlt_unlock(&holder, &other), DLOCK_OK);
-    WANT(300, DLOCK_TIMEOUT, 0);
-}
-
 /* On one of three nodes the holder's lease is gone: too few, but nobody sends more. */
 Test(redlock_any, ANY_1_an_attempt_for_which_too_few_nodes_are_free_asks_again_later)
 {
@@ -203,28 +178,4 @@ Test(redlock_any, ANY_1_a_batch_waits)
     dlt_batch_is(&batch, 0, 3, DLOCK_OK);
     dlt_batch_unlock(&batch, &waiter);
     dlt_batch_is(&batch, 0, 3, DLOCK_OK);
-}
-
-Test(redlock_any, INT_4_an_interrupt_ends_the_next_one_once)
-{
-    waiter.ops->interrupt(waiter.self, NULL);
-    WANT(20000, DLOCK_CANCELED, 0);
-    cr_assert_eq(both_wait(50), DLOCK_TIMEOUT, "%s", waiter.err.message);
-}
-
-static void *interrupt_main(void *arg)
-{
-    (void)arg;
-    dlt_sleep_ms(100);
-    waiter.ops->interrupt(waiter.self, NULL);
-    return NULL;
-}
-
-Test(redlock_any, INT_4_an_interrupt_ends_the_one_that_runs)
-{
-    pthread_t thread;
-
-    cr_assert_eq(pthread_create(&thread, NULL, interrupt_main, NULL), 0);
-    WANT(20000, DLOCK_CANCELED, 0);
-    (void)pthread_join(thread, NULL);
 }

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #define MANY 200 /* more than there are groups of buckets, and more than one call tells */
-#define ROOM 64
 
 static char directory[64], path[64];
 static struct dlt_store s, t; /* of two clients; t waits */
@@ -85,44 +84,6 @@ static void other_unlock(void)
     cr_assert_eq(dlt_store_unlock(&s, &other), DLOCK_OK);
 }
 
-Test(any, ANY_1_the_one_that_was_granted_is_told)
-{
-    both_wait();
-    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
-    WANT(10000, DLOCK_OK, 1u << 7);
-    WANT(20, DLOCK_TIMEOUT, 0);
-    cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_OK);
-    cr_assert_eq(dlt_store_unlock(&t, &a), DLOCK_OK);
-}
-
-Test(any, ANY_1_the_one_whose_name_is_free_is_told_without_a_queue_entry)
-{
-    both_wait();
-    other_unlock();
-    WANT(10000, DLOCK_OK, 1u << 8);
-    WANT(20, DLOCK_TIMEOUT, 0);
-    cr_assert_eq(dlt_store_try(&t, &b), DLOCK_OK);
-    cr_assert_eq(dlt_store_unlock(&t, &b), DLOCK_OK);
-}
-
-Test(any, ANY_1_what_is_there_is_told_after_the_deadline_too)
-{
-    both_wait();
-    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
-    other_unlock();
-    WANT(-1, DLOCK_OK, 1u << 7 | 1u << 8);
-    WANT(-1, DLOCK_TIMEOUT, 0);
-}
-
-Test(any, ANY_2_what_came_before_the_next_request_is_void)
-{
-    both_wait();
-    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
-    cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_OK);
-    WANT(20, DLOCK_TIMEOUT, 0);
-    cr_assert_eq(dlt_store_unlock(&t, &a), DLOCK_OK);
-}
-
 Test(any, ANY_1_an_attempt_that_was_refused_again_is_told_once)
 {
     both_wait();
@@ -150,14 +111,6 @@ Test(any, ANY_2_an_attempt_is_told_what_one_of_its_bucket_came_too_late_for)
     t.ops->forget(t.self, &late.req);
 }
 
-Test(any, a_forgotten_attempt_is_not_reported)
-{
-    both_wait();
-    t.ops->forget(t.self, &b.req);
-    other_unlock();
-    WANT(20, DLOCK_TIMEOUT, 0);
-}
-
 Test(any, ANY_4_without_a_wake_file_an_attempt_is_polled)
 {
     char wake[80];
@@ -180,14 +133,6 @@ Test(any, ANY_2_all_ask_the_store_when_the_wake_file_is_removed)
     cr_assert_eq(unlink(wake), 0);
     WANT(10000, DLOCK_OK, 1u << 7 | 1u << 8);
     cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_BUSY); /* finds, or makes, the file */
-    WANT(20, DLOCK_TIMEOUT, 0);
-}
-
-Test(any, INT_4_an_interrupt_ends_the_next_one_once)
-{
-    both_wait();
-    t.ops->interrupt(t.self, NULL);
-    WANT(10000, DLOCK_CANCELED, 0);
     WANT(20, DLOCK_TIMEOUT, 0);
 }
 
@@ -291,43 +236,4 @@ Test(any, ANY_2_an_attempt_that_comes_while_the_thread_sleeps_is_told)
     }
     cr_assert_leq(least_ms, SOON_MS, "after %d ms at the soonest", (int)least_ms);
     dlt_store_close(&beside);
-}
-
-/* Attempts of one bucket, too: each is told once, in as many calls as it takes. */
-Test(any, ANY_1_many_are_told_once_each)
-{
-    static struct dlt_request held[MANY], waiting[MANY];
-    static char names[MANY][16];
-    bool told[MANY] = {false};
-    size_t left = MANY;
-
-    for (size_t i = 0; i < MANY; i++) {
-        char *name = names[i];
-
-        (void)snprintf(name, sizeof names[i], "many-%zu", i / 2 * 2); /* two wait for one name */
-        dlt_store_request(&s, &held[i], name, (unsigned char)i, 60000);
-        dlt_store_request(&t, &waiting[i], name, (unsigned char)i, 60000);
-        waiting[i].req.token[1] = 1;
-        waiting[i].req.waiter = (uint32_t)i + 1;
-        if (i % 2 == 0)
-            cr_assert_eq(dlt_store_try(&s, &held[i]), DLOCK_OK);
-        cr_assert_eq(dlt_store_try(&t, &waiting[i]), DLOCK_BUSY);
-    }
-    for (size_t i = 0; i < MANY; i += 2)
-        cr_assert_eq(dlt_store_unlock(&s, &held[i]), DLOCK_OK);
-    while (left > 0) {
-        uint32_t numbers[ROOM];
-        size_t count = ROOM;
-
-        cr_assert_eq(t.ops->wait_any(t.self, numbers, &count, dlt_host_in(&t.host, 10000), &t.err),
-                     DLOCK_OK, "%zu were not told: %s", left, t.err.message);
-        for (size_t i = 0; i < count; i++) {
-            cr_assert_not(told[numbers[i] - 1]);
-            told[numbers[i] - 1] = true;
-        }
-        left -= count;
-    }
-    WANT(20, DLOCK_TIMEOUT, 0);
-    for (size_t i = 0; i < MANY; i++)
-        t.ops->forget(t.self, &waiting[i].req);
 }

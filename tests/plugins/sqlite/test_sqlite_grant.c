@@ -50,41 +50,6 @@ static enum dlock_status watched(struct dlt_request *request)
     return status;
 }
 
-Test(grant, WAT_1_OK_with_the_grant)
-{
-    uint64_t counter = t.grant.fence;
-    struct dlt_holder now;
-    size_t count = 1;
-
-    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
-    cr_assert_eq(watched(&a), DLOCK_OK, "%s", t.err.message);
-    cr_assert_gt(t.grant.fence, counter);
-    cr_assert_eq(t.grant.fence_room, 31);
-    cr_assert_leq(t.grant.lease_ms, LEASE_MS);
-    cr_assert_gt(t.grant.lease_ms, LEASE_MS - 100);
-    cr_assert_eq(dlt_store_inspect(&s, "job", &now, &count), DLOCK_OK);
-    cr_assert_eq(now.fence, t.grant.fence);
-    cr_assert_eq(dlt_store_renew(&t, &a), DLOCK_OK);
-    cr_assert_gt(t.grant.lease_ms, 59000);
-    cr_assert_eq(dlt_store_unlock(&t, &a), DLOCK_OK);
-}
-
-Test(grant, WAT_1_a_reader_learns_of_its_grant)
-{
-    cr_assert_eq(dlt_store_leave(&t, &a), DLOCK_OK);
-    cr_assert_eq(dlt_store_enqueue(&t, &reader), DLOCK_BUSY);
-    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
-    cr_assert_eq(watched(&reader), DLOCK_OK);
-    cr_assert_eq(dlt_store_renew(&t, &reader), DLOCK_OK);
-}
-
-Test(grant, WAT_1_TIMEOUT_and_the_place_stays)
-{
-    cr_assert_eq(dlt_store_watch(&t, &a, 30), DLOCK_TIMEOUT);
-    cr_assert_eq(dlt_store_refresh(&t, &a), DLOCK_BUSY);
-    cr_assert_eq(t.grant.flags, DLOCK_GRANT_QUEUED);
-}
-
 /* [TRY-2], C4: a waiter that dies at the grant costs the others its ttl, if that is shorter. */
 Test(grant, TRY_2_a_grant_lasts_no_longer_than_the_ttl)
 {
@@ -148,14 +113,6 @@ Test(grant, a_grant_that_ran_out_is_no_OK)
     cr_assert_eq(dlt_store_refresh(&t, &b), DLOCK_BUSY);
     cr_assert_eq(t.grant.flags, 0);
     cr_assert_eq(dlt_store_try(&s, &holder), DLOCK_OK);
-}
-
-Test(grant, WAT_5_any_session_brings_it)
-{
-    cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
-    dlt_store_close(&t);
-    cr_assert_eq(dlt_store_open(&t), DLOCK_OK);
-    cr_assert_eq(watched(&a), DLOCK_OK);
 }
 
 Test(grant, WAT_2_a_grant_before_the_answer_was_lost_is_found)
@@ -333,17 +290,6 @@ Test(grant, a_sleeper_that_is_woken_for_somebody_else_sleeps_on)
     cr_assert_eq(dlt_store_unlock(&s, &holder), DLOCK_OK);
     cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
     cr_assert_eq(sleeper.status, DLOCK_OK, "and not BUSY before");
-}
-
-Test(grant, INT_1_an_interrupt_ends_the_sleep)
-{
-    struct sleeper sleeper = {.status = DLOCK_INTERNAL};
-
-    cr_assert_eq(pthread_create(&sleeper.thread, NULL, sleep_until_granted, &sleeper), 0);
-    asleep();
-    t.ops->interrupt(t.self, &a.req);
-    cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
-    cr_assert_eq(sleeper.status, DLOCK_CANCELED);
 }
 
 /* The grant is there, and its wake-up is still on the way. */

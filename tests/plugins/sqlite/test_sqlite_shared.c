@@ -48,23 +48,6 @@ Test(shared, TRY_6_two_readers_have_different_fences)
     cr_assert_gt(s.grant.fence, fence);
 }
 
-Test(shared, BRK_1_one_reader_or_all)
-{
-    cr_assert_eq(dlt_store_try(&s, &reader), DLOCK_OK);
-    cr_assert_eq(dlt_store_try(&s, &second), DLOCK_OK);
-    cr_assert_eq(dlt_store_break(&t, "job", "77777777777777777777777777777777"), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_store_break(&t, "job", "no token"), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_store_break(&t, "job", "72727272727272727272727272727272"), DLOCK_OK);
-    cr_assert_eq(dlt_store_renew(&s, &reader), DLOCK_LOST);
-    cr_assert_eq(dlt_store_renew(&s, &second), DLOCK_OK);
-    cr_assert_eq(dlt_store_try(&s, &reader), DLOCK_OK);
-    cr_assert_eq(dlt_store_break(&t, "job", NULL), DLOCK_OK);
-    cr_assert_eq(dlt_store_renew(&s, &reader), DLOCK_LOST);
-    cr_assert_eq(dlt_store_renew(&s, &second), DLOCK_LOST);
-    cr_assert_eq(dlt_store_break(&t, "job", NULL), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_store_try(&t, &writer), DLOCK_OK);
-}
-
 Test(shared, inspect_and_list_show_every_reader)
 {
     struct dlt_holder holders[4];
@@ -94,24 +77,4 @@ Test(shared, inspect_and_list_show_every_reader)
     count = 4;
     cr_assert_eq(dlt_store_list(&t, "j", holders, &count), DLOCK_OK);
     cr_assert_eq(count, 2);
-}
-
-Test(shared, WAT_1_the_last_reader_to_go_wakes_a_writer)
-{
-    cr_assert_eq(dlt_store_try(&s, &reader), DLOCK_OK);
-    cr_assert_eq(dlt_store_try(&t, &writer), DLOCK_BUSY);
-    cr_assert_eq(dlt_store_watch(&t, &writer, 30), DLOCK_TIMEOUT);
-    cr_assert_eq(dlt_store_unlock(&s, &reader), DLOCK_OK);
-    cr_assert_eq(dlt_store_watch(&t, &writer, 30000), DLOCK_BUSY);
-}
-
-/* ---- downgrade ---- */
-
-Test(shared, WAT_1_a_downgrade_wakes_a_reader)
-{
-    cr_assert_eq(dlt_store_try(&s, &writer), DLOCK_OK);
-    cr_assert_eq(dlt_store_try(&t, &reader), DLOCK_BUSY);
-    cr_assert_eq(dlt_store_downgrade(&s, &writer), DLOCK_OK);
-    cr_assert_eq(dlt_store_watch(&t, &reader, 30000), DLOCK_BUSY);
-    cr_assert_eq(dlt_store_try(&t, &reader), DLOCK_OK);
 }

@@ -52,45 +52,6 @@ static int watchers_count(const struct dlt_session *session)
     return count;
 }
 
-Test(watch, WAT_1_an_unlock_is_heard_at_once)
-{
-    struct watcher watcher;
-    int64_t freed = 0;
-
-    open_all("heard");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    queue(&t, &b);
-    watcher_start(&watcher, &t, &b, 3000);
-    freed = dlt_host_now(&s.host);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(watcher_join(&watcher), DLOCK_OK, "%s", t.err.message);
-    cr_assert(dlt_ended_within(freed, watcher.end_ns, 2500), "%s", dlt_within_text());
-    lease_counts(&t);
-    cr_assert_gt(t.grant.fence, 0);
-    cr_assert_eq(t.grant.waiters, 0);
-    cr_assert_eq(dlt_renew(&t, &b), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    close_all();
-}
-
-/* The order of the answers to unlock and to the watch must not matter. */
-Test(watch, WAT_2_a_release_before_the_watch_is_not_missed)
-{
-    open_all("before");
-    for (int i = 0; i < 3; i++) {
-        int64_t begun = 0;
-
-        cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-        queue(&t, &b);
-        cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-        begun = dlt_host_now(&s.host);
-        cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_OK, "%s", t.err.message);
-        cr_assert(dlt_host_within(&s.host, begun, 2500), "%s", dlt_within_text());
-        cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    }
-    close_all();
-}
-
 Test(watch, WAT_1_the_deadline_is_kept_and_the_next_watch_hears_what_comes_between)
 {
     int64_t begun = 0;
@@ -167,43 +128,6 @@ Test(watch, WAT_2_without_a_queue_entry_each_permit_that_is_given_back_is_heard)
     cr_assert_eq(dlt_watch(&u, &c, 10000), DLOCK_BUSY, "before the wait: %s", u.err.message);
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
     cr_assert_eq(u.grant.permit, 1);
-    close_all();
-}
-
-Test(watch, INT_1_INT_2_an_interrupt_ends_the_wait_before_it_and_in_it)
-{
-    struct watcher watcher;
-    int64_t asked = 0;
-
-    open_all("interrupt");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    queue(&t, &b);
-    watcher_start(&watcher, &t, &b, 10000);
-    asked = dlt_host_now(&t.host);
-    dlt_interrupt(&t, &b);
-    dlt_interrupt(&t, &b);
-    cr_assert_eq(watcher_join(&watcher), DLOCK_CANCELED);
-    cr_assert(dlt_ended_within(asked, watcher.end_ns, 2500), "%s", dlt_within_text());
-    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_CANCELED, "sticky");
-    cr_assert_eq(refresh(&t, &b), DLOCK_BUSY);
-    cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_CANCELED, "after an answer, too");
-    cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
-    close_all();
-}
-
-Test(watch, LEA_1_a_predecessor_that_gives_up_lets_nobody_in)
-{
-    struct watcher watcher;
-
-    open_all("gives");
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    queue(&t, &b);
-    queue(&u, &c);
-    watcher_start(&watcher, &u, &c, 2500);
-    cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
-    dlt_sleep_ms(100);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    cr_assert_eq(watcher_join(&watcher), DLOCK_OK, "it has found the holder: %s", u.err.message);
     close_all();
 }
 

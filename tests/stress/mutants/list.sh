@@ -160,11 +160,11 @@ mutant 20 "a reader renews all readers" "$redis" \
     end
     return ends - now"
 
-postgresql="dlock_plugin_postgresql with_server dlock-slot-check test_pg_queue test_pg_wait test_pg_session_faults"
+postgresql="dlock_plugin_postgresql with_server dlock-slot-check test_pg_session_faults"
 
 # What waits finds the grant when it refreshes its queue entry.
 mutant 21 "a waiter of another client is not told" "$postgresql" \
-    "test_pg_wait --filter '*/WAT_1_the_grant*'" \
+    "$(slots postgresql postgres wait_is_told "$on_postgresql")" \
     plugins/postgresql/statements.c '{"SELECT pg_notify($1, $2)"' '{"SELECT concat($1, $2)"'
 
 mutant 22 "a name that was freed before its row was locked is busy" "$postgresql" \
@@ -180,7 +180,7 @@ mutant 23 "a release without a look at the owner" "$postgresql" \
     "      WHERE name = n AND waiters = 0 AND until > clock_timestamp();"
 
 mutant 24 "a refresh that enqueues" "$postgresql" \
-    "with_server postgres -- test_pg_queue --filter '*/REFRESH_never*'" \
+    "$(slots postgresql postgres refresh_never_enqueues "$on_postgresql")" \
     plugins/postgresql/row.sql "  IF what = 1 THEN" "  IF what > 0 THEN"
 
 mutant 25 "a session's lock counts before its fence is on the disk" "$postgresql" \
@@ -196,7 +196,7 @@ mutant 37 "an unlock that follows one that passed the name on tells no waiter" \
     plugins/postgresql/statements.c '{"SELECT pg_notify(split_part' '{"SELECT concat(split_part'
 
 mutant 38 "whoever unlocks passes on a name that others wait for" "$postgresql" \
-    "with_server postgres -- test_pg_queue --filter '*/UNL_1_only*'" \
+    "$(slots postgresql postgres unlock_keeps_the_entry "$on_postgresql")" \
     plugins/postgresql/row.sql "  IF r.token = t AND r.until > moment AND r.waiters > 0" \
     "  IF r.until > moment AND r.waiters > 0"
 
@@ -229,7 +229,7 @@ mutant 56 "an answer that a pooler hands over to the wrong client counts" \
     "dlock_plugin_postgresql test_pg_stray" "test_pg_stray --filter '*/C1_another*'" \
     plugins/postgresql/query.c "    return !conn->proven ||" "    return conn->config == NULL &&"
 
-etcd="dlock_plugin_etcd with_server dlock-slot-check test_etcd_queue test_etcd_watch test_etcd_doubt test_etcd_handoff dlock-faultproxy"
+etcd="dlock_plugin_etcd with_server dlock-slot-check test_etcd_watch test_etcd_doubt test_etcd_handoff dlock-faultproxy"
 
 mutant 26 "a lease is used again before the answer that its key is gone" "$etcd" \
     "with_server etcd -- test_etcd_doubt --filter '*/UNL_2*'" \
@@ -238,7 +238,7 @@ mutant 26 "a lease is used again before the answer that its key is gone" "$etcd"
         etcd_stock_put(&session->stock, deletion.lease);"
 
 mutant 27 "keys are deleted by the name alone" "$etcd" \
-    "with_server etcd -- test_etcd_queue --filter '*/LEA_1_LEA_2*'" \
+    "$(slots etcd etcd dequeue_passes_on 'etcd://127.0.0.1:{port}/locks') --grid 1000" \
     plugins/etcd/unlock.c "    etcd_txn_delete(&txn.then, key);" \
     "    etcd_txn_delete(&txn.then, etcd_txn_bytes(keys->key, keys->dir_len));
     txn.then.delete.range_end = etcd_txn_bytes(keys->end, keys->dir_len);"
