@@ -6,7 +6,7 @@
 #include "stand.h"
 
 #define TRIES     3  /* with other leases, if those of the stock have ended */
-#define OVERTAKEN 20 /* in a crowd of readers */
+#define OVERTAKEN 20 /* by readers that go before it has joined them */
 
 /* LOST: the leases have ended, or the key has ended meanwhile: once more. */
 static enum dlock_status try_once(struct etcd_take *take)
@@ -21,14 +21,14 @@ static enum dlock_status try_once(struct etcd_take *take)
 static enum dlock_status try(struct etcd_take *take)
 {
     enum dlock_status status = DLOCK_LOST;
-    int leases = 0, crowds = 0;
+    int leases = 0, joins = 0;
 
-    while (status == DLOCK_LOST && leases < TRIES && crowds < OVERTAKEN) {
+    while (status == DLOCK_LOST && leases < TRIES && joins < OVERTAKEN) {
         take->again = leases > 0;
         take->overtaken = false;
         status = try_once(take);
         if (take->overtaken)
-            crowds++;
+            joins++;
         else
             leases++;
     }

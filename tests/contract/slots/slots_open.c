@@ -103,7 +103,7 @@ void dlt_slots_create_off(struct dlt_run *run)
 
     dlt_party_begin(&a, run, "a", NULL);
     if (!dlt_party_may_set(&a, "create"))
-        dlt_skip("no option create");
+        dlt_skip("not applicable: no option create");
     dlt_party_begin(&b, run, "a client with create=off", "create=off");
     dlt_tries(&b, DLOCK_OK, "of a free name");
     dlt_tries(&a, DLOCK_BUSY, "of a name that a client with create=off holds");
@@ -142,7 +142,7 @@ void dlt_slots_password_changed(struct dlt_run *run)
 
     dlt_party_begin(&a, run, "a", NULL);
     if (side->store->target.password == NULL)
-        dlt_skip("no password in the URI");
+        dlt_skip("not applicable: no password in the URI");
     right = side->store->target.read_secret;
     side->store->target.read_secret = read_secret;
     dlt_side_close(side);

@@ -72,7 +72,7 @@ void dlt_slots_renew_many(struct dlt_run *run)
 
     dlt_party_begin(&a, run, "a", NULL);
     if (dlt_side_has(side, DLOCK_CAP_SESSION))
-        dlt_skip("a session has one lock");
+        dlt_skip("not applicable: a session has one lock");
     take_many(&a);
     DLT_SAYS(&a,
              dl_slot_renew(side->plugin, side->self, ops, MANY,
@@ -124,7 +124,7 @@ void dlt_slots_adopted_by_token(struct dlt_run *run)
 
     dlt_parties_begin(parties, 3, run);
     if (!dlt_party_is_leased(a))
-        dlt_skip("leases live in sessions");
+        dlt_skip("not applicable: leases live in sessions");
     memcpy(b->attempt.req.token, a->attempt.req.token, DLOCK_TOKEN_SIZE);
     adopts_nothing(b, "a token that never held the name");
     dlt_tries(a, DLOCK_OK, "of a free name");

@@ -107,7 +107,7 @@ void dlt_slots_lease_ends(struct dlt_run *run)
 
     dlt_parties_begin(parties, 2, run);
     if (!dlt_party_is_leased(&parties[0]))
-        dlt_skip("leases live in sessions");
+        dlt_skip("not applicable: leases live in sessions");
     ends_by_itself(&parties[0], &parties[1], DLOCK_EXCLUSIVE);
     if (dlt_side_has(&parties[0].side, DLOCK_CAP_RWLOCK))
         ends_by_itself(&parties[0], &parties[1], DLOCK_SHARED);
@@ -120,7 +120,7 @@ void dlt_slots_reader_by_itself(struct dlt_run *run)
 
     dlt_parties_begin(parties, 3, run);
     if (!dlt_party_is_leased(brief))
-        dlt_skip("leases live in sessions");
+        dlt_skip("not applicable: leases live in sessions");
     dlt_party_anew(brief, "job", DLOCK_SHARED, DLT_SHORT_MS);
     dlt_party_anew(other, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS);
     dlt_tries(brief, DLOCK_OK, "shared, of a free name");

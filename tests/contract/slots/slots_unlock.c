@@ -48,7 +48,7 @@ void dlt_slots_any_session(struct dlt_run *run)
 
     dlt_party_begin(&a, run, "a", NULL);
     if (!dlt_party_is_leased(&a))
-        dlt_skip("leases live in sessions");
+        dlt_skip("not applicable: leases live in sessions");
     dlt_party_begin(&other, run, "another client", NULL);
     dlt_party_join(&second, &a, "a second session of a");
     dlt_party_join(&third, &a, "a third session of a");
@@ -161,7 +161,7 @@ void dlt_slots_forgotten(struct dlt_run *run)
 
     dlt_parties_begin(parties, 3, run);
     if (a->side.plugin->ops.forget == NULL)
-        dlt_skip("no forget");
+        dlt_skip("not applicable: no forget");
     session = dlt_side_has(&a->side, DLOCK_CAP_SESSION);
     forgets(b, b->side.self); /* nothing was set up */
     dlt_tries(a, DLOCK_OK, "of a free name");
