@@ -5,7 +5,7 @@
 
 #include "subject.h"
 
-#define DLT_MANY_MOST 100 /* more than any plugin sends at once */
+#define DLT_MANY_MOST 150 /* more than any plugin sends at once */
 
 /* It must not move. */
 struct dlt_many {

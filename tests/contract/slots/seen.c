@@ -97,13 +97,18 @@ void dlt_look_list(struct dlt_seen *seen, struct dlt_party *asker, const char *t
     list(seen, asker, prefix.text, prefix.len);
 }
 
-const char *dlt_owner(const struct dlt_party *party)
+const char *dlt_token(const unsigned char token[DLOCK_TOKEN_SIZE])
 {
     static _Thread_local char hex[2 * DLOCK_TOKEN_SIZE + 1];
 
     for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++)
-        (void)snprintf(hex + 2 * i, 3, "%02x", party->attempt.req.token[i]);
+        (void)snprintf(hex + 2 * i, 3, "%02x", token[i]);
     return hex;
+}
+
+const char *dlt_owner(const struct dlt_party *party)
+{
+    return dlt_token(party->attempt.req.token);
 }
 
 const struct dlt_seen_holder *dlt_seen_of(const struct dlt_seen *seen, struct dlt_party *party)

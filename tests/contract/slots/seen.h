@@ -32,7 +32,8 @@ const struct dlt_seen_holder *dlt_seen_kept(const struct dlt_seen *seen, uint32_
 /* So many holders are shown to the asker; `when` is for the message. */
 void dlt_look_counts(struct dlt_party *asker, size_t want, const char *when);
 
-/* The token as inspect shows it. */
+/* The token as inspect shows it; of the attempt of a party. */
+const char *dlt_token(const unsigned char token[DLOCK_TOKEN_SIZE]);
 const char *dlt_owner(const struct dlt_party *party);
 
 #endif

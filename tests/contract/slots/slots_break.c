@@ -27,6 +27,7 @@ void dlt_slots_break_ends_a_lease(struct dlt_run *run)
         dlt_tries(a, DLOCK_OK, "of a free name");
         fence = dlt_party_fence(a);
         breaks(b, dlt_owner(b), DLOCK_NOT_HELD, "of an owner that holds nothing");
+        breaks(b, "6161", DLOCK_NOT_HELD, "of an owner that is none");
         dlt_renews(a, DLOCK_OK, "after a break of another owner");
         breaks(b, i == 0 ? dlt_owner(a) : NULL, DLOCK_OK, "of a holder");
         breaks(b, i == 0 ? dlt_owner(a) : NULL, DLOCK_NOT_HELD, "of a holder, again");
@@ -90,6 +91,7 @@ void dlt_slots_break_lets_a_waiter_in(struct dlt_run *run)
     dlt_parties_begin(parties, 3, run);
     dlt_tries(a, DLOCK_OK, "of a free name");
     dlt_party_settle(b);
+    breaks(c, dlt_owner(b), DLOCK_NOT_HELD, "of a waiter");
     start_ns = dlt_now_ns();
     breaks(c, NULL, DLOCK_OK, "of a holder");
     DLT_TOLD(b, start_ns, "the lease of the holder was broken [BRK-1]");

@@ -52,6 +52,11 @@ void dlt_slots_kept_is_nobodys(struct dlt_run *run)
     dlt_party_anew(c, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS);
     if (dlt_side_has(&c->side, DLOCK_CAP_RWLOCK))
         dlt_tries(c, DLOCK_BUSY, "(shared) of a name that is kept");
+    if (dlt_side_has(&a->side, DLOCK_CAP_LIMIT)) {
+        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        a->attempt.req.limit = 2;
+        DLT_SAYS(a, dlt_party_try(a), DLOCK_CONFIG, "a lock is kept [KEP-1] [LIM-1]");
+    }
     broken(b, dlt_owner(a), DLOCK_NOT_HELD);
     if (dlt_party_queues(c))
         dlt_party_line_up(c);

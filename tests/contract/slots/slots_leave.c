@@ -1,46 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Who gives up waiting: LEA-1 to LEA-3. */
-#include "calls.h"
+/* A waiter that gives up, and hears nothing: LEA-2, LEA-3. */
 #include "slots.h"
 #include "strike.h"
 
-void dlt_slots_leave_the_queue(struct dlt_run *run)
-{
-    struct dlt_party parties[3], *a = &parties[0], *b = &parties[1], *c = &parties[2];
-
-    dlt_parties_begin(parties, 3, run);
-    DLT_SAYS(b, dlt_party_dequeue(b), DLOCK_OK, "an unknown token [LEA-2]");
-    dlt_tries(a, DLOCK_OK, "of a free name");
-    dlt_party_line_up(b);
-    dlt_party_line_up(c);
-    for (int i = 0; i < 2; i++)
-        DLT_SAYS(b, dlt_party_dequeue(b), DLOCK_OK, "it may be repeated [LEA-3]");
-    dlt_renews(a, DLOCK_OK, "by the holder");
-    dlt_unlocks(a, DLOCK_OK, "by the holder");
-    DLT_SAYS(c, dlt_party_wait(c, DLT_TOLD_MS), DLOCK_OK, "who was before it has left [LEA-2]");
-
-    dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
-    dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
-    dlt_party_line_up(a);
-    dlt_party_line_up(b);
-    dlt_unlocks(c, DLOCK_OK, "by the holder"); /* to a, which does not know */
-    DLT_SAYS(a, dlt_party_dequeue(a), DLOCK_OK, "it was granted meanwhile [LEA-1]");
-    DLT_SAYS(b, dlt_party_wait(b, DLT_TOLD_MS), DLOCK_OK,
-             "who was granted before has left [LEA-1]");
-    dlt_renews(a, DLOCK_LOST, "after it has left");
-    DLT_SAYS(b, dlt_party_dequeue(b), DLOCK_OK, "a holder [LEA-2]");
-    dlt_party_anew(c, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
-    dlt_tries(c, DLOCK_OK, "after the holder has left");
-    dlt_unlocks(c, DLOCK_OK, "by the holder");
-    dlt_parties_end(parties, 3);
-}
+#define TTL_MS 60000
 
 static void queues(struct dlt_subject *subject, struct dlt_attempt *waiter)
 {
     struct dlt_side *far = &subject->far;
     enum dlock_status status;
 
-    dlt_attempt_begin(waiter, subject->run, far, "job", DLT_PARTY_TTL_MS);
+    dlt_attempt_begin(waiter, subject->run, far, "job", TTL_MS);
     waiter->req.flags = DLOCK_REQ_ENQUEUE;
     status = dlt_side_try(far, waiter);
     waiter->req.flags = 0;
@@ -60,7 +30,7 @@ void dlt_slots_leave_without_an_answer(struct dlt_run *run)
         enum dlock_status status;
 
         dlt_strike_recover(&subject);
-        dlt_attempt_begin(&holder, run, direct, "job", DLT_PARTY_TTL_MS);
+        dlt_attempt_begin(&holder, run, direct, "job", TTL_MS);
         DLT_OK(dlt_side_try(direct, &holder));
         queues(&subject, &waiter);
         dlt_subject_tell(&subject, "%s", orders[i]);

@@ -72,6 +72,7 @@ void dlt_slots_look_at_readers(struct dlt_run *run)
 {
     struct dlt_party parties[3], *a = &parties[0], *b = &parties[1], *c = &parties[2];
     bool downgrades;
+    uint64_t fence;
     struct dlt_seen seen;
 
     dlt_parties_begin(parties, 3, run);
@@ -80,6 +81,7 @@ void dlt_slots_look_at_readers(struct dlt_run *run)
     dlt_party_anew(b, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS);
     b->attempt.req.label = "slots:2";
     dlt_tries(a, DLOCK_OK, "of a free name");
+    fence = a->side.grant.fence;
     if (downgrades)
         DLT_SAYS(a, dlt_party_downgrade(a), DLOCK_OK, "a writer becomes a reader");
     dlt_tries(b, DLOCK_OK, "beside a reader");
@@ -87,6 +89,8 @@ void dlt_slots_look_at_readers(struct dlt_run *run)
     DLT_CHECK(seen.count == 2, "%zu readers are shown, want 2", seen.count);
     shown_check(&seen, a, DLOCK_SHARED);
     shown_check(&seen, b, DLOCK_SHARED);
+    DLT_CHECK(!downgrades || fence == 0 || dlt_seen_of(&seen, a)->told.fence == fence,
+              "a downgrade has changed the fence that is shown");
     dlt_unlocks(a, DLOCK_OK, "by a reader");
     dlt_look(&seen, c);
     DLT_CHECK(seen.count == 1, "%zu readers are shown, want 1", seen.count);

@@ -56,7 +56,9 @@ void dlt_slots_permits_lowest(struct dlt_run *run)
     dlt_unlocks(b, DLOCK_OK, "by a holder");
     takes(d, 1, &fence);
     first = d->side.grant.fence;
+    d->attempt.req.ttl_ms = DLT_PARTY_TTL_MS / 2;
     dlt_tries(d, DLOCK_OK, "by a token that holds a permit [TRY-5]");
+    d->attempt.req.ttl_ms = DLT_PARTY_TTL_MS;
     has_permit(d, 1);
     DLT_CHECK(d->side.grant.fence == first, "the same token has fence %llu, and then %llu [TRY-5]",
               (unsigned long long)first, (unsigned long long)d->side.grant.fence);
@@ -67,6 +69,10 @@ void dlt_slots_permits_lowest(struct dlt_run *run)
     dlt_renews(b, DLOCK_LOST, "of a permit that was released");
     dlt_look(&seen, a);
     DLT_CHECK(seen.count == 2, "%zu of two holders are shown", seen.count);
+    DLT_CHECK(dlt_seen_of(&seen, d)->told.remaining_ms == -1 || !dlt_party_is_leased(d) ||
+                  dlt_seen_of(&seen, d)->told.remaining_ms > DLT_PARTY_TTL_MS * 3 / 4,
+              "a shorter ttl has shortened the lease to %lld ms [TRY-5]",
+              (long long)dlt_seen_of(&seen, d)->told.remaining_ms);
     DLT_CHECK(dlt_seen_of(&seen, d)->told.permit == 1 && dlt_seen_of(&seen, c)->told.permit == 2 &&
                   dlt_seen_of(&seen, c)->told.limit == 3,
               "the permits 1 and 2 of 3 are shown as others [LIM-2]");
@@ -190,6 +196,11 @@ void dlt_slots_permit_ends(struct dlt_run *run)
     takes(b, 1, &fence);
     if (dlt_party_queues(c))
         dlt_party_line_up(c);
+    else
+        dlt_tries(c, DLOCK_BUSY, "of a semaphore without a free permit");
+    DLT_CHECK(c->side.grant.holder_ms <= a->attempt.req.ttl_ms + run->grid_ms + 1000,
+              "the first permit to come back has %lld ms left [TRY-3]",
+              (long long)c->side.grant.holder_ms);
     while (status == DLOCK_BUSY) {
         dlt_sleep_ms(10);
         status = dlt_party_refresh(c);

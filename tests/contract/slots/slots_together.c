@@ -2,6 +2,7 @@
 /* Many attempts in one call, on a good network: is each element a call of its own? BAT-1, BAT-4. */
 #include "calls.h"
 #include "many.h"
+#include "seen.h"
 #include "slots.h"
 
 #include <string.h>
@@ -166,6 +167,19 @@ static void fences_rise(const struct dlt_side *side, uint64_t *fences)
     }
 }
 
+/* The lease of this element is that of its own request. */
+static void own_is_shown(struct dlt_party *asker, size_t i)
+{
+    struct dlt_seen seen;
+
+    dlt_look(&seen, asker);
+    DLT_CHECK(seen.count == 1 &&
+                  strcmp(seen.holders[0].owner, dlt_token(mine.attempts[i].req.token)) == 0 &&
+                  strcmp(seen.holders[0].label, mine.attempts[i].name.text) == 0,
+              "element %zu is shown as %s with the label \"%s\" [BAT-1]", i, seen.holders[0].owner,
+              seen.holders[0].label);
+}
+
 void dlt_slots_batch_of_many(struct dlt_run *run)
 {
     static uint64_t fences[DLT_MANY_MOST];
@@ -176,8 +190,10 @@ void dlt_slots_batch_of_many(struct dlt_run *run)
     reads = dlt_side_has(&a->side, DLOCK_CAP_RWLOCK);
     for (int round = 0; round < 2 + reads; round++) {
         dlt_many_begin(&mine, run, &a->side, DLT_MANY_MOST, "m", false);
-        for (size_t i = 0; i < mine.n; i++)
+        for (size_t i = 0; i < mine.n; i++) {
             mine.attempts[i].req.mode = round == 2 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+            mine.attempts[i].req.label = mine.attempts[i].name.text;
+        }
         dlt_many_try(&mine, &a->side);
         dlt_many_are(&mine, DLOCK_OK, "of a free name");
         fences_rise(&a->side, fences);
@@ -191,8 +207,9 @@ void dlt_slots_batch_of_many(struct dlt_run *run)
             fences[i] = mine.elements[i].grant.fence + mine.elements[i].grant.fence_room;
         }
         for (size_t i = 0; i < mine.n; i += mine.n - 1) {
-            dlt_party_anew(b, i == 0 ? "m0" : "m99", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+            dlt_party_anew(b, i == 0 ? "m0" : "m149", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
             dlt_tries(b, DLOCK_BUSY, "of a name that an element holds");
+            own_is_shown(b, i);
         }
         dlt_many_unlock(&mine, &a->side);
         dlt_many_are(&mine, DLOCK_OK, "unlock by the holder");

@@ -24,19 +24,6 @@ static void old_deletes(void)
     (void)dlt_etcd_ask(&server, "del '%s/job/0123'", path + 1);
 }
 
-Test(permits, LIM_2_the_lowest_one_and_a_fence_of_its_own)
-{
-    want_lowest_permits();
-    close_all();
-}
-
-Test(permits, LIM_1_waiters_get_permits_in_their_order)
-{
-    want_permits_in_order();
-    cr_assert_eq(keys_count("job/"), 2);
-    close_all();
-}
-
 Test(permits, C21_a_waiter_that_died_at_its_turn_delays_the_others_until_its_entry_ends)
 {
     open_semaphore("dead", 2);
@@ -54,13 +41,6 @@ Test(permits, C21_a_waiter_that_died_at_its_turn_delays_the_others_until_its_ent
     cr_assert_eq(refresh(&s, &d), DLOCK_OK, "%s", s.err.message);
     cr_assert_eq(s.grant.permit, 0);
     cr_assert_eq(refresh(&u, &c), DLOCK_LOST);
-    close_all();
-}
-
-Test(permits, LIM_1_one_number_for_all)
-{
-    want_one_limit();
-    cr_assert_eq(keys_count("job/"), 1, "a refusal leaves no key");
     close_all();
 }
 
@@ -168,51 +148,6 @@ static void keep(struct dlt_session *session, struct dlt_request *request, int64
     cr_assert_eq(dlt_unlock(session, request), DLOCK_LOST, "a second time");
     request->req.flags = 0;
     cr_assert_eq(dlt_unlock(session, request), DLOCK_LOST, "and so");
-}
-
-Test(keep, KEP_1_a_kept_name_is_nobodys_and_keeps_its_place)
-{
-    struct dlt_holder holder;
-    size_t count = 1;
-    char token[2 * DLOCK_TOKEN_SIZE + 1];
-    int64_t start = 0;
-
-    open_semaphore("kept", 1);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    queue(&t, &b);
-    start = dlt_host_now(&s.host);
-    keep(&s, &a, 1500);
-    cr_assert_eq(refresh(&t, &b), DLOCK_BUSY, "the waiter goes on waiting");
-    cr_assert_eq(dlt_inspect(&u, "job", &holder, &count), DLOCK_OK);
-    cr_assert_eq(count, 1);
-    cr_assert_eq(holder.kept, 1);
-    cr_assert_str_eq(holder.owner, "");
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
-    dl_hex_encode(token, a.req.token, DLOCK_TOKEN_SIZE);
-    cr_assert_eq(dlt_break(&u, "job", token), DLOCK_NOT_HELD, "its last holder has it no more");
-    while (refresh(&t, &b) == DLOCK_BUSY)
-        dlt_sleep_ms(10);
-    cr_assert_eq(refresh(&t, &b), DLOCK_OK);
-    cr_assert_geq(dlt_host_now(&s.host) - start, 1500 * DLT_NS_PER_MS);
-    keep(&t, &b, 60000);
-    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK);
-    cr_assert_eq(dlt_try(&s, &d), DLOCK_OK, "a break ends it");
-    close_all();
-}
-
-Test(keep, KEP_1_a_kept_permit_counts)
-{
-    open_semaphore("count", 2);
-    want_permit(&s, &a, 0);
-    keep(&s, &a, 60000);
-    want_permit(&t, &b, 1);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
-    queue(&u, &c);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    cr_assert_eq(refresh(&u, &c), DLOCK_OK);
-    cr_assert_eq(u.grant.permit, 1);
-    cr_assert_eq(keys_count("job/"), 2);
-    close_all();
 }
 
 Test(keep, UNL_2_by_a_client_that_knows_only_the_token)

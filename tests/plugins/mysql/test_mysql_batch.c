@@ -5,71 +5,6 @@
  */
 #include "batch_fixture.h"
 
-LEASED(BAT_1_each_has_its_own_status_and_grant)
-{
-    uint64_t fences[MANY] = {0};
-
-    for (unsigned char turn = 0; turn < 3; turn++) { /* the names are new, and are not */
-        dlt_request(&t, &b, "b002", 'h', TTL_MS);
-        cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
-        dlt_batch_init(&many, &s, MANY, "b");
-        many.requests[1].req.ttl_ms = TTL_MS / 2;
-        many.requests[3].req.label = "another:2:label";
-        many.requests[4].req.label = NULL;
-        dlt_batch_try(&many, &s);
-        dlt_batch_others_are(&many, 2, DLOCK_OK);
-        dlt_batch_is(&many, 2, 3, DLOCK_BUSY);
-        cr_assert_gt(many.elements[2].grant.holder_ms, TTL_MS / 2);
-        for (size_t i = 0; i < MANY; i++) {
-            const struct dlock_grant *grant = &many.elements[i].grant;
-
-            cr_assert(i == 2 || grant->fence > fences[i] + 31, "%zu: %llu", i,
-                      (unsigned long long)grant->fence);
-            cr_assert(i == 2 || grant->lease_ms == many.requests[i].req.ttl_ms);
-            cr_assert_eq(grant->fence_room, i == 2 ? 0 : 31);
-            fences[i] = grant->fence;
-            cr_assert(held(many.names[i]));
-        }
-        dlt_batch_unlock(&many, &s);
-        dlt_batch_others_are(&many, 2, DLOCK_OK);
-        dlt_batch_is(&many, 2, 3, DLOCK_LOST);
-        for (size_t i = 0; i < MANY; i++)
-            cr_assert_eq(held(many.names[i]), i == 2, "%zu", i);
-        cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "the other one holds it still");
-    }
-}
-
-/* What inspect shows of a grant is that of its own request. */
-LEASED(BAT_1_no_request_gets_what_is_another_ones)
-{
-    struct dlt_holder holder;
-
-    dlt_batch_init(&many, &s, MANY, "b");
-    for (size_t i = 0; i < MANY; i++) {
-        many.requests[i].req.ttl_ms = TTL_MS * (int64_t)(i + 1);
-        many.requests[i].req.label = many.names[i];
-    }
-    for (int turn = 0; turn < 2; turn++) {
-        dlt_batch_try(&many, &s);
-        dlt_batch_is(&many, 0, many.n, DLOCK_OK);
-        for (size_t i = 0; i < MANY; i++) {
-            char owner[2 * DLOCK_TOKEN_SIZE + 1] = "";
-            size_t count = 1;
-
-            cr_assert_eq(dlt_inspect(&u, many.names[i], &holder, &count), DLOCK_OK);
-            for (size_t at = 0; at < DLOCK_TOKEN_SIZE; at++)
-                (void)snprintf(owner + 2 * at, 3, "%02x", many.requests[i].req.token[at]);
-            cr_assert_str_eq(holder.owner, owner);
-            cr_assert_str_eq(holder.label, many.names[i]);
-            cr_assert_eq(holder.fence, many.elements[i].grant.fence);
-            cr_assert_leq(holder.remaining_ms, many.requests[i].req.ttl_ms);
-            cr_assert_gt(holder.remaining_ms, many.requests[i].req.ttl_ms - TTL_MS);
-        }
-        dlt_batch_unlock(&many, &s);
-        dlt_batch_is(&many, 0, many.n, DLOCK_OK);
-    }
-}
-
 /* The longest names: not all of them have room in one exchange. Some begin with all of another. */
 LEASED(BAT_1_many_long_names)
 {
@@ -86,51 +21,6 @@ LEASED(BAT_1_many_long_names)
         dlt_batch_is(&many, 0, many.n, DLOCK_OK);
         dlt_batch_unlock(&many, &s);
         dlt_batch_is(&many, 0, many.n, DLOCK_OK);
-    }
-}
-
-/* Readers, permits and a name that has permits beside locks. */
-LEASED(BAT_1_what_is_no_lock)
-{
-    dlt_request(&t, &b, "b005", 'h', TTL_MS);
-    b.req.limit = 2;
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
-    dlt_request_shared(&t, &c, "b006", 'r', TTL_MS);
-    cr_assert_eq(dlt_try(&t, &c), DLOCK_OK, "%s", t.err.message);
-    dlt_batch_init(&many, &s, MANY, "b");
-    many.requests[1].req.mode = many.requests[7].req.mode = DLOCK_SHARED;
-    many.requests[2].req.limit = 3;
-    many.requests[3].req.data = (const unsigned char *)"where";
-    many.requests[3].req.data_len = 5;
-    dlt_batch_try(&many, &s);
-    for (size_t i = 0; i < MANY; i++)
-        dlt_batch_is(&many, i, i + 1, i == 5 ? DLOCK_CONFIG : i == 6 ? DLOCK_BUSY : DLOCK_OK);
-    cr_assert(strstr(many.errors[5].message, "2") != NULL, "%s", many.errors[5].message);
-    cr_assert_gt(many.elements[6].grant.holder_ms, 0);
-    dlt_batch_unlock(&many, &s);
-    for (size_t i = 0; i < MANY; i++)
-        dlt_batch_is(&many, i, i + 1, i == 5 || i == 6 ? DLOCK_LOST : DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&t, &c), DLOCK_OK);
-}
-
-LEASED(BAT_4_elements_of_one_name_exclude_each_other)
-{
-    for (int turn = 0; turn < 2; turn++) {
-        size_t grants = 0;
-
-        dlt_batch_init(&many, &s, MANY, "b");
-        for (size_t i = 0; i < MANY; i++)
-            many.requests[i].req.name = (const unsigned char *)many.names[i / 4];
-        dlt_batch_try(&many, &s);
-        for (size_t i = 0; i < MANY; i++)
-            grants += many.elements[i].status == DLOCK_OK;
-        cr_assert_eq(grants, 2);
-        dlt_batch_unlock(&many, &s);
-        grants = 0;
-        for (size_t i = 0; i < MANY; i++)
-            grants += many.elements[i].status == DLOCK_OK;
-        cr_assert_eq(grants, 2);
     }
 }
 

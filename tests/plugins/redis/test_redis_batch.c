@@ -38,54 +38,6 @@ static void tear_down(void)
 
 TestSuite(batch, .init = set_up, .fini = tear_down, .timeout = 60);
 
-/* The server does not know the scripts yet: the elements are sent once more. */
-Test(batch, BAT_1_each_has_its_own_status_and_grant)
-{
-    struct dlt_request held;
-    uint64_t fences = 0;
-
-    dlt_request(&direct, &held, "b3", 'h', 60000);
-    cr_assert_eq(dlt_try(&direct, &held), DLOCK_OK);
-    batch_make(MANY, 10000);
-    try_all(MANY);
-    each_is(0, 3, DLOCK_OK);
-    each_is(3, 4, DLOCK_BUSY);
-    each_is(4, MANY, DLOCK_OK);
-    cr_assert_gt(elements[3].grant.holder_ms, 0);
-    for (size_t i = 0; i < MANY; i++) {
-        cr_assert(i == 3 || elements[i].grant.lease_ms > 0);
-        fences |= i == 3 ? 0 : elements[i].grant.fence;
-    }
-    cr_assert_gt(fences, 0);
-    unlock_all(MANY);
-    each_is(0, 3, DLOCK_OK);
-    each_is(3, 4, DLOCK_LOST);
-    each_is(4, MANY, DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&direct, &held), DLOCK_OK);
-}
-
-Test(batch, BAT_1_more_than_leave_in_one_write)
-{
-    batch_make(MOST, 10000);
-    try_all(MOST);
-    each_is(0, MOST, DLOCK_OK);
-    unlock_all(MOST);
-    each_is(0, MOST, DLOCK_OK);
-}
-
-/* The same name twice: one of them has it. */
-Test(batch, BAT_4_elements_of_one_name_exclude_each_other)
-{
-    batch_make(2, 10000);
-    memcpy(names[1], names[0], sizeof names[1]);
-    try_all(2);
-    cr_assert(elements[0].status == DLOCK_OK ? elements[1].status == DLOCK_BUSY
-                                             : elements[1].status == DLOCK_OK);
-    unlock_all(2);
-    cr_assert(elements[0].status == DLOCK_OK ? elements[1].status == DLOCK_LOST
-                                             : elements[1].status == DLOCK_OK);
-}
-
 /* A server that has lost its scripts is asked once more for all, and not once for each. Each way
  * takes so long that there is no time for the latter. */
 Test(batch, BAT_1_scripts_that_are_gone_cost_one_exchange)

@@ -157,44 +157,6 @@ Test(look, inspect_shows_all_of_many_readers)
         cr_assert(seen[i], "%zu", i);
 }
 
-Test(look, inspect_shows_the_holders)
-{
-    struct dlt_holder holders[4];
-    uint64_t fence = 0;
-    size_t count = 4;
-
-    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 0);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    fence = s.grant.fence;
-    dlt_sleep_ms(20);
-    count = 4;
-    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 1);
-    cr_assert_str_eq(holders[0].name, "job");
-    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
-    cr_assert_str_eq(holders[0].label, "host:1:test");
-    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
-    cr_assert_eq(holders[0].fence, fence);
-    cr_assert_eq(holders[0].waiters, 0);
-    cr_assert(holders[0].held_ms >= 20 && holders[0].held_ms < 10000);
-    cr_assert(holders[0].remaining_ms > 50000 && holders[0].remaining_ms <= 59980);
-    a.req.flags = DLOCK_REQ_DOWNGRADE;
-    b.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
-    count = 4;
-    cr_assert_eq(dlt_inspect(&s, "job", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 2);
-    for (size_t i = 0; i < 2; i++) {
-        bool first = holders[i].owner[1] == '1';
-
-        cr_assert_eq(holders[i].mode, DLOCK_SHARED);
-        cr_assert_str_eq(holders[i].label, "host:1:test");
-        cr_assert(first ? holders[i].fence == fence : holders[i].fence > fence);
-    }
-}
-
 Test(look, list_shows_live_holders_by_prefix_and_nothing_else)
 {
     static const char *const names[] = {"a", "b1", "b2", "b[*", "b\xff{}", "c"};

@@ -157,56 +157,6 @@ static void warm_up(void)
 
 /* ---- each name by itself ---- */
 
-/* The nodes do not know the scripts yet. */
-Test(redlock_batch, BAT_1_each_has_its_own_status_and_grant)
-{
-    struct dlt_request held;
-
-    open_with(NULL, NULL);
-    dlt_request(&direct, &held, "b003", 'h', 60000);
-    cr_assert_eq(dlt_try(&direct, &held), DLOCK_OK, "%s", direct.err.message);
-    dlt_batch_init(&batch, &s, MANY, "b");
-    dlt_batch_try(&batch, &s);
-    dlt_batch_others_are(&batch, HELD, DLOCK_OK);
-    dlt_batch_is(&batch, HELD, HELD + 1, DLOCK_BUSY);
-    cr_assert_gt(batch.elements[HELD].grant.holder_ms, 0);
-    for (size_t i = 0; i < MANY; i++) {
-        cr_assert(i == HELD || batch.elements[i].grant.lease_ms > 0);
-        is_excluded(batch.names[i]);
-    }
-    dlt_batch_unlock(&batch, &s);
-    dlt_batch_others_are(&batch, HELD, DLOCK_OK);
-    dlt_batch_is(&batch, HELD, HELD + 1, DLOCK_LOST);
-    cr_assert_eq(dlt_unlock(&direct, &held), DLOCK_OK, "%s", direct.err.message);
-    all_free_soon();
-}
-
-Test(redlock_batch, BAT_1_more_than_leave_in_one_write)
-{
-    open_with(NULL, NULL);
-    dlt_batch_init(&batch, &s, DLT_BATCH_MOST, "b");
-    dlt_batch_try(&batch, &s);
-    dlt_batch_is(&batch, 0, DLT_BATCH_MOST, DLOCK_OK);
-    all_unlock();
-}
-
-/* The same name twice: one of them has it. */
-Test(redlock_batch, BAT_4_elements_of_one_name_exclude_each_other)
-{
-    bool first = false;
-
-    open_with(NULL, NULL);
-    dlt_batch_init(&batch, &s, 2, "b");
-    memcpy(batch.names[1], batch.names[0], sizeof batch.names[1]);
-    dlt_batch_try(&batch, &s);
-    first = batch.elements[0].status == DLOCK_OK;
-    dlt_batch_is(&batch, first ? 0 : 1, first ? 1 : 2, DLOCK_OK);
-    dlt_batch_is(&batch, first ? 1 : 0, first ? 2 : 1, DLOCK_BUSY);
-    dlt_batch_unlock(&batch, &s);
-    dlt_batch_is(&batch, first ? 0 : 1, first ? 1 : 2, DLOCK_OK);
-    dlt_batch_is(&batch, first ? 1 : 0, first ? 2 : 1, DLOCK_LOST);
-}
-
 /* Each way takes so long that there is no time for an exchange for each name, also if the nodes
  * have lost the scripts, which take more room than a connection has for all. */
 Test(redlock_batch, BAT_1_all_names_leave_together)

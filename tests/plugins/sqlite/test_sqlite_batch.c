@@ -87,42 +87,6 @@ static bool held(size_t i)
     return holder.name[0] != '\0';
 }
 
-Test(batch, BAT_1_each_has_its_own_status_and_grant)
-{
-    struct dlt_request other;
-
-    dlt_store_request(&t, &other, "n2", 'o', TTL_MS);
-    cr_assert_eq(dlt_store_try(&t, &other), DLOCK_OK);
-    batch_make();
-    cr_assert_eq(call(false), DLOCK_OK);
-    for (size_t i = 0; i < MANY; i++) {
-        cr_assert_eq(elements[i].status, i == 2 ? DLOCK_BUSY : DLOCK_OK, "%zu", i);
-        cr_assert(i == 2 || (elements[i].grant.fence > 0 && elements[i].grant.lease_ms == TTL_MS));
-        cr_assert(held(i));
-    }
-    cr_assert_gt(elements[2].grant.holder_ms, 0);
-    elements_reset();
-    cr_assert_eq(call(true), DLOCK_OK);
-    for (size_t i = 0; i < MANY; i++) {
-        cr_assert_eq(elements[i].status, i == 2 ? DLOCK_LOST : DLOCK_OK, "%zu", i);
-        cr_assert_eq(held(i), i == 2);
-    }
-    cr_assert_eq(dlt_store_unlock(&t, &other), DLOCK_OK);
-}
-
-Test(batch, BAT_4_elements_of_one_name_exclude_each_other)
-{
-    batch_make();
-    for (size_t i = 1; i < MANY; i++)
-        requests[i].req.name = requests[0].req.name;
-    cr_assert_eq(call(false), DLOCK_OK);
-    cr_assert_eq(elements[0].status, DLOCK_OK);
-    for (size_t i = 1; i < MANY; i++)
-        cr_assert_eq(elements[i].status, DLOCK_BUSY, "%zu", i);
-    elements_reset();
-    cr_assert_eq(call(true), DLOCK_OK);
-}
-
 /* As core does after such a failure [FAI-1]. */
 static void session_replace(void)
 {

@@ -230,26 +230,6 @@ Test(admin, list_without_a_base_is_empty)
 
 /* ---- break ---- */
 
-Test(admin, BRK_1_the_holder_and_nobody_else)
-{
-    begin_open("break");
-    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    c.req.flags = DLOCK_REQ_ENQUEUE;
-    cr_assert_eq(dlt_try(&t, &c), DLOCK_BUSY);
-    cr_assert_eq(dlt_break(&t, "job", "63636363636363636363636363636363"), DLOCK_NOT_HELD,
-                 "a waiter is no holder");
-    cr_assert_eq(dlt_break(&t, "job", "6161"), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_break(&t, "job", "61616161616161616161616161616161"), DLOCK_OK, "%s",
-                 t.err.message);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
-    inspect("job", 1);
-    cr_assert_str_eq(holders[0].owner, "63636363636363636363636363636363");
-    cr_assert_gt(holders[0].fence, s.grant.fence);
-    cr_assert_eq(dlt_break(&t, "job", NULL), DLOCK_OK);
-    inspect("job", 0);
-}
-
 Test(admin, BRK_1_all_readers_at_once)
 {
     begin_open("breakall");

@@ -62,29 +62,6 @@ Test(batch, BAT_1_each_has_its_own_outcome)
     batches_close();
 }
 
-/* Readers share; permits and repeated attempts have calls of their own. */
-Test(batch, BAT_1_readers_permits_and_tokens_from_before)
-{
-    uint64_t fence = 0;
-
-    batches_open("kinds", MANY);
-    all.requests[1].req.mode = rival.requests[1].req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&t, &rival.requests[1]), DLOCK_OK);
-    all.requests[2].req.limit = all.requests[3].req.limit = 2;
-    memcpy(all.names[3], all.names[2], sizeof all.names[3]);
-    cr_assert_eq(dlt_try(&s, &all.requests[4]), DLOCK_OK);
-    fence = s.grant.fence;
-    dlt_batch_try(&all, &s);
-    dlt_batch_is(&all, 0, MANY, DLOCK_OK);
-    cr_assert_eq(all.elements[2].grant.permit + all.elements[3].grant.permit, 1);
-    cr_assert_eq(all.elements[4].grant.fence, fence, "the same lease [TRY-5]");
-    dlt_batch_unlock(&all, &s);
-    dlt_batch_is(&all, 0, MANY, DLOCK_OK);
-    cr_assert_eq(nodes_count("b001", ""), 1, "the other reader's");
-    cr_assert_eq(dlt_unlock(&t, &rival.requests[1]), DLOCK_OK);
-    batches_close();
-}
-
 /* One exchange for each step, however many need it. */
 Test(batch, BAT_1_a_step_is_one_flight_for_all)
 {
@@ -108,31 +85,6 @@ Test(batch, BAT_1_a_step_is_one_flight_for_all)
     each_has_nodes(1);
     dlt_batch_unlock(&rival, &t);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    batches_close();
-}
-
-Test(batch, BAT_1_more_than_one_flight_has_room_for)
-{
-    batches_open("more", MOST);
-    dlt_batch_try(&all, &s);
-    dlt_batch_is(&all, 0, MOST, DLOCK_OK);
-    dlt_batch_unlock(&all, &s);
-    dlt_batch_is(&all, 0, MOST, DLOCK_OK);
-    each_has_nodes(0);
-    batches_close();
-}
-
-Test(batch, BAT_4_elements_of_one_name_exclude_each_other)
-{
-    batches_open("same", 2);
-    memcpy(all.names[1], all.names[0], sizeof all.names[1]);
-    dlt_batch_try(&all, &s);
-    dlt_batch_is(&all, 0, 1, DLOCK_OK);
-    dlt_batch_is(&all, 1, 2, DLOCK_BUSY);
-    dlt_batch_unlock(&all, &s);
-    dlt_batch_is(&all, 0, 1, DLOCK_OK);
-    dlt_batch_is(&all, 1, 2, DLOCK_LOST);
-    each_has_nodes(0);
     batches_close();
 }
 

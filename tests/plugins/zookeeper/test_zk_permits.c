@@ -9,28 +9,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-Test(permits, LIM_2_the_lowest_one_and_a_fence_of_its_own)
-{
-    struct dlt_holder holders[4];
-    size_t count = 4;
-
-    want_lowest_permits();
-    cr_assert_eq(dlt_inspect(&t, "job", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 2);
-    for (uint32_t i = 0; i < 2; i++) {
-        cr_assert_eq(holders[i].limit, 3);
-        cr_assert_eq(holders[i].permit, 2 - i);
-        cr_assert_null(strstr(holders[i].label, "permit"), "%s", holders[i].label);
-    }
-    close_all();
-}
-
-Test(permits, LIM_1_waiters_get_permits_in_their_order)
-{
-    want_permits_in_order();
-    close_all();
-}
-
 Test(permits, C21_a_waiter_that_may_choose_first_and_is_gone)
 {
     open_semaphore("dead", 2);
@@ -142,13 +120,6 @@ Test(permits, UNL_1_a_waiter_that_may_choose_holds_nothing)
     cr_assert_eq(nodes_count("job", ""), 1);
     forget(&u, &again);
     forget(&s, &d);
-    close_all();
-}
-
-Test(permits, LIM_1_one_number_for_all)
-{
-    want_one_limit();
-    cr_assert_eq(nodes_count("job", ""), 1, "a refusal leaves no node");
     close_all();
 }
 

@@ -307,7 +307,7 @@ mutant 57 "an element of a batch says what is true of the others" "dlock_plugin_
     status = outcome(flight, first, flight->count - first, err);"
 
 mutant 40 "a batch gives back what others hold" "$mysql" \
-    "test_mysql_batch --filter 'row/BAT_1_each*'" \
+    "$(slots mysql mariadb batch_each_its_own 'mysql://u:secret@127.0.0.1:{port}/locks?strategy=row')" \
     plugins/mysql/statements.c "WHERE name IN (@b) AND token = @t AND" "WHERE name IN (@b) AND"
 
 mutant 41 "a batch without an answer was not sent" "$mysql" \
@@ -372,8 +372,8 @@ mutant 50 "a token counts whatever the clock of its node is" "$numbers" \
            number + REDLOCK_FENCE_NUMBERS <= vote->clock_us + ttl_ms * US_PER_MS;" \
     "    return vote->clock_us > 0 && vote->number <= number && ttl_ms > 0;"
 
-mutant 51 "a batch is won if its first name is" "dlock_plugin_redlock test_redlock_batch" \
-    "test_redlock_batch --filter '*/BAT_1_each*'" \
+mutant 51 "a batch is won if its first name is" "dlock_plugin_redlock with_server dlock-slot-check" \
+    "$(slots redlock "redis --count 3" batch_each_its_own 'redlock://127.0.0.1:{port},127.0.0.1:{port2},127.0.0.1:{port3}?restart_guard=0')" \
     plugins/redlock/take.c "takes[i]->verdict = takes[i]->round.verdict;" \
     "takes[i]->verdict = takes[0]->round.verdict;"
 
