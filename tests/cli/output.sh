@@ -43,6 +43,7 @@ usage_errors_tell_why() {
     said '--on-lost=cry is not one of kill\|warn' run --on-lost cry x true
     said 'option --tl: unknown; did you mean --ttl\?' run --tl 30s x true
     said 'option --tll: unknown; did you mean --ttl\?' run --tll=30s x true
+    said 'option --wiat: unknown; did you mean --wait\?' run --wiat 3s x true
     said 'option --frobnicate: unknown \(see' run --frobnicate x true
     said "no command 'inspekt'; did you mean inspect\?" inspekt x
     said "no command 'frob' \(see" frob x

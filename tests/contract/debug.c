@@ -10,12 +10,14 @@
 #define OP_TIMEOUT_MS (10 * 60 * INT64_C(1000))
 
 /* False: it is said why not. */
-static int case_applies(const struct dlt_run *run, const struct dlt_case *c)
+static int case_applies(struct dlt_run *run, int asks_step, const struct dlt_case *c)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     uint32_t missing = c->caps & ~dlock_client_caps(client);
     char caps[160];
 
+    if (asks_step)
+        run->grid_ms = dlt_step_ms(client);
     dlock_client_close(client);
     if (missing != 0)
         (void)fprintf(stderr, "skipped: no %s\n", dlt_caps_format(missing, caps, sizeof caps));
@@ -59,7 +61,7 @@ int dlt_debug_run(const struct dlt_table *table, const struct dlt_options *optio
     (void)fprintf(stderr, "%s [%s]: %s\n", c->name, c->clauses, c->sentence);
     if (dir[0] != '\0')
         (void)fprintf(stderr, "{tmp} is %s, and stays\n", dir);
-    if (case_applies(&run, c)) {
+    if (case_applies(&run, options->grid_ms < 0, c)) {
         c->run(&run);
         (void)fprintf(stderr, "passed\n");
         exit_status = 0;

@@ -180,6 +180,14 @@ int64_t dlt_ttl(const struct dlock_client *client, int64_t ttl_ms)
     return given_ms;
 }
 
+int64_t dlt_step_ms(const struct dlock_client *client)
+{
+    int64_t ttl_ms = dlock_client_ttl_ms(client, 2000);
+    int64_t next_ms = ttl_ms > 0 ? dlock_client_ttl_ms(client, ttl_ms + 1) : 0;
+
+    return next_ms > ttl_ms + 1 ? next_ms - ttl_ms : 0;
+}
+
 struct dlt_name dlt_name(const struct dlt_run *run, const char *suffix)
 {
     struct dlt_name name;

@@ -125,6 +125,8 @@ int64_t dlt_kept_ttl_ms(const struct dlt_run *run);
 
 /* The ttl to ask for: ttl_ms, or 0, which is the client's own, if the store gives none so long. */
 int64_t dlt_ttl_asked(const struct dlock_client *client, int64_t ttl_ms);
+/* The step of the ttls that the store gives; 0: it is 1 ms, or there is one ttl. */
+int64_t dlt_step_ms(const struct dlock_client *client);
 
 /* prefix + suffix. */
 struct dlt_name {

@@ -78,8 +78,8 @@ static int role_main(const char *role)
     dlt_fail(__FILE__, __LINE__, "no role %s", role);
 }
 
-/* This process tells the runner about the store: capabilities in hex, then the URI without
- * secrets; or why it cannot be opened. The runner itself opens nothing. */
+/* This process tells the runner about the store: capabilities in hex, the step of its ttls, then
+ * the URI without secrets; or why it cannot be opened. The runner itself opens nothing. */
 static int probe_main(void)
 {
     struct dlock_client *client = NULL;
@@ -90,7 +90,8 @@ static int probe_main(void)
                      dlt_err.message);
         return DLT_EXIT_FAILED;
     }
-    (void)printf("%" PRIx32 "\n%s\n", dlock_client_caps(client), dlock_client_uri(client));
+    (void)printf("%" PRIx32 " %" PRId64 "\n%s\n", dlock_client_caps(client), dlt_step_ms(client),
+                 dlock_client_uri(client));
     dlock_client_close(client);
     return 0;
 }

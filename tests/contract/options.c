@@ -59,7 +59,7 @@ static const char help[] =
     "  --expect CAPS    capabilities the stores must have, no more and no less: FENCE,WATCH\n"
     "                   (known for the schemes that come with dlock)\n"
     "  --slack MS       what this machine may add to a time (100; more under load)\n"
-    "  --grid MS        the step of the store's clock, if it is coarse (0): a lease may end so\n"
+    "  --grid MS        the step of the store's clock (that of its ttls): a lease may end so\n"
     "                   much later than 1 s, or a twentieth of its ttl, after its time\n"
     "  --private        the store lives in one process: cases with more are skipped\n"
     "  --debug CASE     runs this case alone, in this process and without a time limit, for\n"
@@ -186,7 +186,7 @@ static bool words_take(int argc, char **argv, const struct dlt_program *program,
 int dlt_options_parse(int argc, char **argv, const struct dlt_program *program,
                       struct dlt_options *options, int *exit_status)
 {
-    *options = (struct dlt_options){.jobs = 8, .slack_ms = 100, .format = "tap"};
+    *options = (struct dlt_options){.jobs = 8, .slack_ms = 100, .grid_ms = -1, .format = "tap"};
     options->program = program != NULL ? program->name : "dlock-conformance";
     *exit_status = DLT_EXIT_USAGE;
     if (!words_take(argc, argv, program, options, exit_status))

@@ -12,7 +12,7 @@ struct dlt_options {
     const char *only;   /* NULL: all cases */
     unsigned jobs;      /* at once */
     int64_t slack_ms;   /* what the machine may add to a time */
-    int64_t grid_ms;    /* the step of the store's clock */
+    int64_t grid_ms;    /* the step of the store's clock; -1: that of its ttls */
     int has_expect;     /* else by the scheme */
     uint32_t expect;    /* DLOCK_CAP_* */
     int is_private;     /* the store lives in one process, whatever its scheme says */

@@ -23,6 +23,7 @@ struct target {
     char complaint[512];
     int opens;
     uint32_t caps; /* in force */
+    char grid_text[24];
     int has_expected;
     uint32_t expected;
     int is_private;
@@ -33,7 +34,7 @@ struct plan {
     const struct dlt_table *table;
     const struct dlt_options *options;
     char program[4096];
-    char slack_text[24], grid_text[24];
+    char slack_text[24];
     struct target *targets;
     struct dlt_job *jobs;
     struct dlt_result *results;
@@ -75,7 +76,7 @@ static void target_probe(const struct plan *plan, struct target *target)
                           .limit_ms = PROBE_LIMIT_MS,
                           .output = -1};
     FILE *output = NULL;
-    char caps[32];
+    char caps[64], *step = NULL;
 
     dlt_pool_run(plan->program, &job, 1, 1, nothing_done, NULL);
     output = fdopen(job.output, "r");
@@ -83,7 +84,10 @@ static void target_probe(const struct plan *plan, struct target *target)
     if (job.exit_status == 0) {
         line_read(output, caps, sizeof caps);
         line_read(output, target->label, sizeof target->label);
-        target->caps = (uint32_t)strtoul(caps, NULL, 16);
+        target->caps = (uint32_t)strtoul(caps, &step, 16);
+        (void)snprintf(target->grid_text, sizeof target->grid_text, "%lld",
+                       plan->options->grid_ms >= 0 ? (long long)plan->options->grid_ms
+                                                   : strtoll(step, NULL, 10));
         target->opens = 1;
     } else {
         line_read(output, target->complaint, sizeof target->complaint);
@@ -147,7 +151,7 @@ static void job_fill(const struct plan *plan, struct dlt_job *job, const struct 
     job->args[n++] = "--slack";
     job->args[n++] = plan->slack_text;
     job->args[n++] = "--grid";
-    job->args[n++] = plan->grid_text;
+    job->args[n++] = target->grid_text;
     if (target->is_private)
         job->args[n++] = "--private";
     if (target->has_expected) {
@@ -230,7 +234,6 @@ int dlt_runner_run(const struct dlt_table *table, const struct dlt_options *opti
     DLT_CHECK(readlink("/proc/self/exe", plan.program, sizeof plan.program - 1) > 0,
               "no /proc/self/exe");
     (void)snprintf(plan.slack_text, sizeof plan.slack_text, "%" PRId64, options->slack_ms);
-    (void)snprintf(plan.grid_text, sizeof plan.grid_text, "%" PRId64, options->grid_ms);
     plan.targets = calloc(options->uri_count, sizeof *plan.targets);
     plan.jobs = calloc(room, sizeof *plan.jobs);
     plan.results = calloc(room, sizeof *plan.results);
