@@ -197,7 +197,13 @@ void dlt_party_says(const char *file, int line, const struct dlt_party *party, c
 
 void dlt_party_hold(struct dlt_party *party)
 {
-    DLT_SAYS(party, dlt_party_try(party), DLOCK_OK, "the name is free");
+    int64_t start_ns = dlt_now_ns();
+    enum dlock_status status = dlt_party_try(party);
+
+    if (status == DLOCK_NO_QUORUM) /* the lease was over when the last servers answered? */
+        DLT_WITHIN(start_ns, party->attempt.req.ttl_ms / 2, "trylock by %s is %s", party->who,
+                   dlt_said(&party->side, status));
+    DLT_SAYS(party, status, DLOCK_OK, "the name is free");
 }
 
 int64_t dlt_party_release(struct dlt_party *party)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Do readers share a name, keep writers out, and let waiting ones in? (C12, C13) */
 #include "calls.h"
+#include "seen.h"
 #include "slots.h"
 
 #include <inttypes.h>
@@ -112,6 +113,8 @@ void dlt_slots_readers_are_granted_together(struct dlt_run *run)
     for (int i = 1; i < 5; i++)
         dlt_party_settle(&parties[i]);
     freed_ns = dlt_party_release(holder);
+    if (holder->side.plugin->ops.inspect != NULL)
+        dlt_look_counts(holder, 2, "before either has asked [C13]");
     DLT_TOLD(first, freed_ns, "the writer released the name [C13]");
     DLT_TOLD(second, freed_ns, "the writer released the name [C13]");
     DLT_SAYS(first, dlt_party_renew(first), DLOCK_OK, "it reads");
