@@ -118,11 +118,25 @@ enum dlock_status dlt_party_try(struct dlt_party *party)
     return dlt_party_try_with(party, 0);
 }
 
+/* A watch that got no answer by its deadline may have ended the connection. Core opens another
+ * session then [FAI-1]. */
+static bool replaced(struct dlt_party *party, enum dlock_status status)
+{
+    uint32_t kept = DLOCK_CAP_CONCURRENT | DLOCK_CAP_SESSION;
+
+    if (status != DLOCK_UNAVAILABLE || (party->side.info.caps & kept) != 0)
+        return false;
+    dlt_side_close(&party->side);
+    return dlt_side_open(&party->side) == DLOCK_OK;
+}
+
 enum dlock_status dlt_party_refresh(struct dlt_party *party)
 {
-    enum dlock_status status =
-        dlt_party_try_with(party, dlt_party_queues(party) ? DLOCK_REQ_REFRESH : 0);
+    uint32_t flags = dlt_party_queues(party) ? DLOCK_REQ_REFRESH : 0;
+    enum dlock_status status = dlt_party_try_with(party, flags);
 
+    if (replaced(party, status))
+        status = dlt_party_try_with(party, flags);
     if (status == DLOCK_BUSY && dlt_party_queues(party) &&
         (party->side.grant.flags & DLOCK_GRANT_QUEUED) == 0)
         return DLOCK_LOST;
