@@ -55,6 +55,15 @@ function(dlock_add_static_library)
   add_dependencies(dlock_static dlock_static_archive)
   target_include_directories(dlock_static INTERFACE ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(dlock_static INTERFACE ${archive} ${interface})
+
+  # libdlock.so.0 with the plugins in it, for the wheel of Python (scripts/wheel).
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/bundle.c CONTENT "typedef int dlock_bundle;\n")
+  add_library(dlock_bundle SHARED EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/bundle.c)
+  set_target_properties(dlock_bundle PROPERTIES OUTPUT_NAME dlock SOVERSION 0 LINKER_LANGUAGE C
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bundle)
+  target_link_options(dlock_bundle PRIVATE -Wl,--whole-archive ${archive} -Wl,--no-whole-archive
+    -Wl,--as-needed -Wl,--version-script=${PROJECT_SOURCE_DIR}/core/libdlock.map)
+  target_link_libraries(dlock_bundle PRIVATE dlock_static)
 endfunction()
 
 # The archive, and dlock-static.pc, which says what else a program links. Call it after dlock.pc is made.

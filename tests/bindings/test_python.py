@@ -14,7 +14,6 @@ import multiprocessing
 import os
 import pickle
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -513,10 +512,9 @@ class Processes(unittest.TestCase):
             self.assertEqual(child.communicate(timeout=60)[0], "interrupted\n")
         self.assertTrue(dlock.Lock("int").try_acquire())
 
-
     def test_interrupts(self):
         """1,000 interrupts of the main thread at random moments, some of them twice: nothing is held"""
-        for rounds, owner in ((1000, "Lock('interrupts'"), (200, "LockSet(['interrupts']")):
+        for rounds, owner in ((1000, "Lock('interrupts'"),):
             said = subprocess.run([sys.executable, "-c", INTERRUPTS, str(rounds), owner],
                                   stdout=subprocess.PIPE, text=True, check=True,
                                   timeout=120).stdout.split()
@@ -606,13 +604,14 @@ class Layout(unittest.TestCase):
         """structures have the sizes and offsets that the C compiler gives them"""
         structures = {"dlock_error": _library.Error, "dlock_options": _library.Options,
                       "dlock_client_options": _library.ClientOptions,
-                      "dlock_holder": _library.Holder, "dlock_notice": _library.Notice}
+                      "dlock_holder": _library.Holder, "dlock_notice": _library.Notice,
+                      "dlock_waiter": _library.Waiter, "dlock_stats": _library.Stats}
         lines, wanted = [], []
         for name, structure in structures.items():
             for field, _ in structure._fields_:
                 lines.append(f'printf("{name}.{field} %zu\\n", offsetof(struct {name}, {field}));')
                 wanted.append(f"{name}.{field} {getattr(structure, field).offset}")
-        source = ("#include <dlock/dlock.h>\n#include <stdio.h>\nint main(void) {"
+        source = ("#include <dlock/metrics.h>\n#include <stdio.h>\nint main(void) {"
                   + "\n".join(lines) + "}")
         program = f"{FOLDER.name}/layout"
         subprocess.run([COMPILER, "-x", "c", f"-I{SOURCE}/include", "-o", program, "-"],
@@ -620,39 +619,17 @@ class Layout(unittest.TestCase):
         said = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout
         self.assertEqual(said.splitlines(), wanted)
 
-    def test_page(self):
-        """the Python program of docs/bindings.md works"""
-        with open(f"{SOURCE}/docs/bindings.md", encoding="utf-8") as page:
-            code = re.search("```python\n(.*?)```", page.read(), re.S).group(1)
-        said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
-                              check=True).stdout
-        self.assertEqual(re.findall("page .", said), ["page 1", "page 2", "page 3"])
-
     def test_types(self):
         """what the package has in public is annotated, as py.typed says"""
         self.assertTrue(os.path.exists(os.path.join(os.path.dirname(dlock.__file__), "py.typed")))
-        for kind in (dlock.Lock, dlock.Client):
-            for name, member in vars(kind).items():
+        for kind in (dlock.Lock, dlock.Semaphore, dlock.LockSet, dlock.Client):
+            for name, member in inspect.getmembers(kind):
                 function = member.fget if isinstance(member, property) else member
                 if isinstance(function, types.FunctionType) and not name.startswith("_"):
                     hints = typing.get_type_hints(function)
                     self.assertIn("return", hints, f"{kind.__name__}.{name}")
                     wanted = set(inspect.signature(function).parameters) - {"self"}
                     self.assertLessEqual(wanted, set(hints), f"{kind.__name__}.{name}")
-
-    def test_pip(self):
-        """pip installs the package from its folder, with the version of the library"""
-        folder = f"{FOLDER.name}/pip"
-        shutil.copytree(f"{SOURCE}/bindings/python", f"{folder}/source")
-        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
-                        "--no-build-isolation", "--target", f"{folder}/target",
-                        f"{folder}/source"], check=True, stdout=subprocess.DEVNULL)
-        said = subprocess.run([sys.executable, "-c", "import dlock, importlib.metadata as m\n"
-                               "print(dlock.__file__, m.version('dlock'), dlock.__version__)"],
-                              env=dict(os.environ, PYTHONPATH=f"{folder}/target"), text=True,
-                              stdout=subprocess.PIPE, check=True).stdout.split()
-        self.assertTrue(said[0].startswith(f"{folder}/target/"), said)
-        self.assertEqual(said[1], said[2])
 
     def test_constants(self):
         """states and statuses are those of the C headers"""

@@ -25,7 +25,8 @@ class Attempt:
     another thread waits.
     """
 
-    def __init__(self, handle: int, mode: int, functions: Any, notices: Any) -> None:
+    def __init__(self, owner: Any, handle: int, mode: int, functions: Any, notices: Any) -> None:
+        self.owner = owner  # which frees the handle, is there as long as a thread uses it
         self.handle, self.mode, self.functions = handle, mode, functions
         self.notices: Notices = notices
         self.error, self.begun = c.sized(c.Error), c.sized(c.Error)

@@ -117,7 +117,7 @@ class Owner(Generic[N]):
     # between that function and the block.
     def __enter__(self: O, timeout: float | None = AS_MADE, acquired: Any = None, names: bool = True) -> O:
         timeout_ms = timeout_ms_of(self.timeout if timeout is AS_MADE else timeout)
-        attempt = Attempt(self._own_handle(), self._mode, self._functions, self._notices)
+        attempt = Attempt(self, self._own_handle(), self._mode, self._functions, self._notices)
         try:
             attempt.make(timeout_ms)
             if attempt.error.status != 0:
@@ -132,6 +132,7 @@ class Owner(Generic[N]):
                 attempt.thread.abandoned = True
                 attempt.functions.cancel(attempt.handle)
                 attempt.thread.undone.acquire()
+                attempt.functions.cancel_reset(attempt.handle)  # the thread was faster
             elif attempt.error.status == 0:
                 attempt.functions.unlock(attempt.handle, None)
             raise
