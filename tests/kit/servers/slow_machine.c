@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define STOP_MS   1000
-#define LEAST_MS  500 /* between two stops */
+#define LEAST_MS  400 /* between two stops */
 #define RANGE_MS  3000
 #define MEMBERS   4096
 #define EXIT_FAIL 126
@@ -108,7 +108,8 @@ int main(int argc, char **argv)
     end.fd = pid > 0 ? pidfd_open(pid, 0) : -1;
     if (end.fd < 0)
         return EXIT_FAIL;
-    while (poll(&end, 1, LEAST_MS + rand_r(&seed) % RANGE_MS) == 0) {
+    /* The first one soon: a test may be short. */
+    while (poll(&end, 1, LEAST_MS + rand_r(&seed) % (stops == 0 ? LEAST_MS : RANGE_MS)) == 0) {
         size_t count = all_stop();
 
         (void)nanosleep(&stop, NULL);

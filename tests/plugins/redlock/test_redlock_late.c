@@ -385,12 +385,15 @@ static long refusals(unsigned node)
 Test(redlock_late, UNL_1_a_node_that_goes_on_refusing_is_not_flooded)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
-    struct dlock *lock = NULL, *kept = dlt_lock(client, "y", false);
+    struct dlock_options options = {
+        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock *lock = NULL, *kept = NULL;
     int64_t start_ms = 0, took_ms = 0;
     long once_a_second = 0;
     int uses = 0;
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
+    OK(dlock_new(client, "y", 1, &options, &kept, &dlt_err));
     OK(dlock_trylock(kept, &dlt_err));
     OK(dlock_trylock(lock, &dlt_err));
     cr_assert(dlt_nodes_all_hold(&nodes, "x", lock));

@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# shellcheck disable=SC2317 # functions are called by name
+# Does a slow machine make no test fail, and a late answer the right one?
+#
+#     test_ruler.sh SOURCE-DIR SLOW-MACHINE [TEST...]
+#
+# SLOW-MACHINE: the program. TEST: programs that are run on a slow machine, beside the few that always are;
+# late answers are tried on a busy machine, too, then.
+set -u
+source_dir=$1 bin=${2%/*}
+shift 2
+# shellcheck source=tests/kit/tap.sh
+. "$source_dir/tests/kit/tap.sh"
+# shellcheck source=tests/kit/ruler/ruler.sh
+. "$source_dir/tests/kit/ruler/ruler.sh"
+ruler_begin "$bin"
+export DLOCK_BIN=$bin
+
+# slow COMMAND...: on a slow machine, until it was stopped twice at least.
+slow() {
+    local seed stops=0
+    for seed in {1..9}; do
+        "$bin/slow_machine" "$seed" "$@" >"$tap_tmp/out" 2>&1 || {
+            cat "$tap_tmp/out"
+            echo "again: $bin/slow_machine $seed $*"
+            return 1
+        }
+        stops=$((stops + $(sed -n 's/^# slow_machine: \([0-9]*\) stops.*/\1/p' "$tap_tmp/out")))
+        [ "$stops" -lt 2 ] || return 0
+    done
+    echo "it was stopped $stops times"
+    return 1
+}
+
+cases_on_sqlite() {
+    slow "$bin/dlock-conformance" --only "$1" "sqlite://{tmp}/locks.db"
+}
+
+# answers_late PORT: a case in which the store is asked for an answer within 100 ms, and gives it after 600.
+answers_late() {
+    local address answer
+    coproc proxy { exec "$bin/dlock-faultproxy" --to "127.0.0.1:$1" --framing resp; }
+    read -r _ address <&"${proxy[0]}"
+    echo "delay s2c 600" >&"${proxy[1]}"
+    read -r answer <&"${proxy[0]}"
+    echo "$address: $answer"
+    "$bin/dlock-conformance" --only time_of_a_wait "redis://$address?restart_guard=0"
+}
+
+# late_is_seen: that case, and nothing else, is the one that fails, and says how late.
+late_is_seen() {
+    ! "$bin/with_server" redis -- bash -c "bin=$bin; $(declare -f answers_late); answers_late {port}" >"$tap_tmp/out" 2>&1 &&
+        grep -E 'not ok 1 .* time_of_a_wait ' "$tap_tmp/out" &&
+        grep -E 'a wait of 0 ms, the best of 10: [0-9]+ ms, of which the machine took [0-9]+; at most 100' "$tap_tmp/out"
+}
+
+busy() {
+    local loops=() status=0
+    for _ in $(seq "$(nproc)"); do
+        while :; do :; done &
+        loops+=($!)
+    done
+    "$@" || status=$?
+    kill "${loops[@]}"
+    wait "${loops[@]}" 2>/dev/null
+    return "$status"
+}
+
+# No machine takes four seconds of five without a stop.
+late_in_a_script() {
+    sleep 0.3
+    ! lasted 0 5000 100 && lasted 0 50 100 && ! lasted 60 50 100
+}
+
+check "a script: what is late fails, and what is early" late_in_a_script
+rm -f "$tap_tmp/void"
+check "a slow machine: threads that wait" slow "$bin/test_waiters"
+check "... a plugin" slow "$bin/test_sqlite_slots"
+check "... losses, by conformance" cases_on_sqlite 'loss_*'
+check "... times, by conformance" cases_on_sqlite 'time_of_*'
+check "... the command" slow "$source_dir/tests/cli/data.sh"
+check "an answer that comes late fails the case that judges it" late_is_seen
+for test in "$@"; do
+    check "a slow machine: ${test##*/}" slow "$test"
+done
+[ $# -eq 0 ] || check "a busy machine: an answer that comes late fails the case that judges it" busy late_is_seen
+tap_end
