@@ -9,6 +9,14 @@ target_compile_options(dlock_flags INTERFACE
   -fcf-protection -ftrivial-auto-var-init=zero)
 if(CMAKE_C_COMPILER_ID STREQUAL "Clang") # for libFuzzer; gcc's -Wconversion means less
   target_compile_options(dlock_flags INTERFACE -Wno-sign-conversion -Wno-string-plus-int)
+  # sys/sdt.h leaves the last argument of a macro out.
+  include(CheckCCompilerFlag)
+  foreach(warning gnu-zero-variadic-macro-arguments c23-extensions)
+    check_c_compiler_flag(-W${warning} DLOCK_WARNS_${warning})
+    if(DLOCK_WARNS_${warning})
+      target_compile_options(dlock_flags INTERFACE -Wno-${warning})
+    endif()
+  endforeach()
   if(CMAKE_C_COMPILER_VERSION VERSION_LESS 16)
     target_compile_options(dlock_flags INTERFACE
       -enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang)
