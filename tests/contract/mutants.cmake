@@ -2,16 +2,16 @@
 # fail on it.
 include(${PROJECT_SOURCE_DIR}/tests/kit/mutate.cmake)
 
-# dlt_test_mutant(<name> <program> <plugin-dir> <case> <uri>)
-function(dlt_test_mutant name program plugin_dir case uri)
+# dlt_test_mutant(<name> <program> <plugin-dir> <case> [<plugin>] <uri>)
+function(dlt_test_mutant name program plugin_dir case)
   add_test(NAME mutant_${name}
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_mutant.sh ${PROJECT_SOURCE_DIR}
-      ${program} ${plugin_dir} ${case} ${name} ${uri})
+      ${program} ${plugin_dir} ${case} ${name} ${ARGN})
   set_tests_properties(mutant_${name} PROPERTIES TIMEOUT 600 LABELS "conformance;meta")
 endfunction()
 
-# dlt_add_plugin_mutant(<plugin> <uri> <name> <file> <case> <original> <mutated>)
-function(dlt_add_plugin_mutant plugin uri name file case original mutated)
+# dlt_plant(<plugin> <name> <file> <original> <mutated>): the module mutants/<name>/dlock_<plugin>.so.
+function(dlt_plant plugin name file original mutated)
   set(plugin_dir ${PROJECT_SOURCE_DIR}/plugins/${plugin})
   set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
   dlt_mutate(copy ${name} plugins/${plugin}/${file} "${original}" "${mutated}")
@@ -28,7 +28,12 @@ function(dlt_add_plugin_mutant plugin uri name file case original mutated)
   set_target_properties(mutant_${name} PROPERTIES
     EXPORT_COMPILE_COMMANDS OFF # not to be linted
     PREFIX "" OUTPUT_NAME dlock_${plugin} LIBRARY_OUTPUT_DIRECTORY ${out})
-  dlt_test_mutant(${name} $<TARGET_FILE:dlock-conformance> ${out} ${case} ${uri})
+endfunction()
+
+# dlt_add_plugin_mutant(<plugin> <uri> <name> <file> <case> <original> <mutated>)
+function(dlt_add_plugin_mutant plugin uri name file case original mutated)
+  dlt_plant(${plugin} ${name} ${file} "${original}" "${mutated}")
+  dlt_test_mutant(${name} $<TARGET_FILE:dlock-conformance> ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name} ${case} ${uri})
 endfunction()
 
 # dlt_add_mutant(<name> <file> <case> <original> <mutated>): of the memory plugin.

@@ -57,56 +57,6 @@ static void expect_over(struct dlt_request *r)
     cr_assert_eq(f.grant.flags, 0);
 }
 
-Test(queue, TRY_enqueue_of_a_free_name_takes_it)
-{
-    cr_assert_eq(fixture_enqueue(&f, &a), DLOCK_OK);
-    cr_assert_eq(f.grant.flags, 0);
-    cr_assert_eq(f.grant.lease_ms, 10000);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_BUSY);
-}
-
-Test(queue, TRY_queued_says_where_and_for_how_long)
-{
-    uint64_t fence = 0;
-
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    fence = f.grant.fence + f.grant.fence_room;
-    expect_queued(&b);
-    cr_assert_eq(f.grant.lease_ms, 3000);
-    cr_assert_eq(f.grant.holder_ms, 10000);
-    cr_assert_eq(f.grant.queue_position, 0);
-    cr_assert_eq(f.grant.waiters, 0);
-    cr_assert_geq(f.grant.fence, fence, "the store's counter");
-    expect_queued(&c);
-    cr_assert_eq(f.grant.queue_position, 1);
-    cr_assert_eq(f.grant.waiters, 1);
-    cr_assert_eq(fixture_try(&f, &d), DLOCK_BUSY);
-    cr_assert_eq(f.grant.flags, 0);
-    cr_assert_eq(f.grant.waiters, 2);
-}
-
-Test(queue, WAT_1_an_unlock_grants_in_the_order_of_arrival)
-{
-    uint64_t queued = 0, granted = 0;
-
-    line_up();
-    queued = f.grant.fence;
-    dlt_host_advance(&f.host, 1000);
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    expect_waiting(&c);
-    expect_granted(&b);
-    cr_assert_eq(f.grant.lease_ms, 3000, "from the last QUEUED on");
-    cr_assert_eq(f.grant.fence_room, 31);
-    cr_assert_eq(f.grant.waiters, 1);
-    cr_assert_gt(f.grant.fence, queued);
-    granted = f.grant.fence + f.grant.fence_room;
-    cr_assert_eq(fixture_unlock(&f, &b), DLOCK_OK);
-    expect_granted(&c);
-    cr_assert_gt(f.grant.fence, granted);
-    cr_assert_eq(fixture_unlock(&f, &c), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &d), DLOCK_OK);
-}
-
 Test(queue, WAT_2_a_grant_before_the_answer_is_not_missed)
 {
     struct memory_fault lost = {.kind = MEMORY_LOST_REPLY};
@@ -118,17 +68,6 @@ Test(queue, WAT_2_a_grant_before_the_answer_is_not_missed)
     expect_granted(&b);
 }
 
-Test(queue, WAT_5_any_session_may_watch)
-{
-    struct fixture g = f;
-
-    line_up();
-    cr_assert_eq(fixture_open(&g), DLOCK_OK);
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    cr_assert_eq(fixture_look(&g, &b), DLOCK_OK);
-    fixture_close(&g);
-}
-
 Test(queue, TRY_1_a_grant_excludes)
 {
     line_up();
@@ -138,18 +77,6 @@ Test(queue, TRY_1_a_grant_excludes)
     cr_assert_eq(f.grant.holder_ms, 1);
     cr_assert_eq(fixture_renew(&f, &b), DLOCK_OK);
     cr_assert_eq(f.grant.lease_ms, 10000);
-}
-
-Test(queue, TRY_5_repeating_an_enqueue_keeps_the_place)
-{
-    line_up();
-    dlt_host_advance(&f.host, 2000);
-    expect_queued(&b);
-    cr_assert_eq(f.grant.queue_position, 0);
-    cr_assert_eq(f.grant.waiters, 1);
-    cr_assert_eq(f.grant.lease_ms, 3000);
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    expect_granted(&b);
 }
 
 Test(queue, TRY_5_a_granted_token_is_let_in_and_nothing_is_shortened)
@@ -188,40 +115,6 @@ Test(queue, TRY_2_a_grant_lasts_no_longer_than_the_ttl)
     cr_assert_eq(f.grant.holder_ms, 1);
     dlt_host_advance(&f.host, 1);
     cr_assert_eq(fixture_refresh(&f, &c), DLOCK_OK);
-}
-
-Test(queue, TRY_only_enqueue_makes_a_place)
-{
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_BUSY);
-    expect_over(&c);
-    cr_assert_eq(fixture_ask(&f, &c, DLOCK_REQ_REFRESH | DLOCK_REQ_ENQUEUE), DLOCK_BUSY);
-    cr_assert_eq(f.grant.flags, 0, "a refresh never enqueues");
-    cr_assert_eq(f.grant.waiters, 0);
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    expect_over(&b);
-    cr_assert_eq(fixture_try(&f, &d), DLOCK_OK, "nobody was granted anything");
-}
-
-Test(queue, TRY_a_refresh_of_a_free_name_takes_nothing)
-{
-    expect_over(&b);
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-}
-
-Test(queue, TRY_a_refresh_keeps_the_place)
-{
-    line_up();
-    for (int i = 0; i < 3; i++) {
-        dlt_host_advance(&f.host, 2900);
-        cr_assert_eq(fixture_refresh(&f, &b), DLOCK_BUSY);
-        cr_assert_eq(f.grant.flags, DLOCK_GRANT_QUEUED);
-        cr_assert_eq(f.grant.lease_ms, 3000);
-        cr_assert_eq(f.grant.waiters, i == 0 ? 1 : 0, "c did not refresh");
-    }
-    expect_over(&c);
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    expect_granted(&b);
 }
 
 Test(queue, TRY_a_place_ends_at_its_time_and_not_before)
@@ -267,31 +160,6 @@ Test(queue, TRY_the_waiter_lease_is_an_option)
     cr_assert_eq(f.grant.holder_ms, 1);
 }
 
-Test(queue, UNL_1_a_dead_waiter_is_passed_over)
-{
-    line_up();
-    dlt_host_advance(&f.host, 2000);
-    cr_assert_eq(fixture_refresh(&f, &c), DLOCK_BUSY);
-    dlt_host_advance(&f.host, 1000);
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    expect_granted(&c);
-    expect_over(&b);
-}
-
-Test(queue, TRY_a_free_name_goes_to_the_first_waiter_whoever_asks)
-{
-    a.req.ttl_ms = 500;
-    line_up();
-    dlt_host_advance(&f.host, 500);
-    cr_assert_eq(fixture_try(&f, &d), DLOCK_BUSY, "past two live waiters");
-    cr_assert_eq(f.grant.flags, 0);
-    expect_granted(&b);
-    cr_assert_eq(fixture_unlock(&f, &b), DLOCK_OK);
-    expect_granted(&c);
-    dlt_host_advance(&f.host, 3000);
-    cr_assert_eq(fixture_try(&f, &d), DLOCK_OK, "c never came");
-}
-
 Test(queue, TRY_the_head_that_asks_gets_its_ttl)
 {
     a.req.ttl_ms = 500;
@@ -303,17 +171,6 @@ Test(queue, TRY_the_head_that_asks_gets_its_ttl)
     cr_assert_eq(f.grant.lease_ms, 10000);
 }
 
-Test(queue, TRY_whoever_refreshes_first_grants_to_the_head)
-{
-    a.req.ttl_ms = 500;
-    line_up();
-    dlt_host_advance(&f.host, 500);
-    cr_assert_eq(fixture_refresh(&f, &c), DLOCK_BUSY);
-    cr_assert_eq(f.grant.flags, DLOCK_GRANT_QUEUED);
-    cr_assert_eq(f.grant.queue_position, 0);
-    expect_granted(&b);
-}
-
 Test(queue, REN_2_whoever_finds_a_lease_expired_passes_it_on)
 {
     a.req.ttl_ms = 500;
@@ -323,30 +180,6 @@ Test(queue, REN_2_whoever_finds_a_lease_expired_passes_it_on)
     expect_granted(&b);
 }
 
-Test(queue, REN_2_a_place_is_not_renewed)
-{
-    line_up();
-    cr_assert_eq(fixture_renew(&f, &b), DLOCK_LOST);
-    expect_waiting(&b);
-}
-
-Test(queue, UNL_1_unlock_leaves_a_place_alone)
-{
-    line_up();
-    cr_assert_eq(fixture_unlock(&f, &b), DLOCK_LOST);
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    expect_granted(&b);
-}
-
-Test(queue, BRK_1_break_passes_the_lock_on)
-{
-    line_up();
-    cr_assert_eq(f.ops->break_lock(f.self, a.req.name, 3, NULL, a.req.deadline_ns, &f.err),
-                 DLOCK_OK);
-    expect_granted(&b);
-    cr_assert_eq(fixture_renew(&f, &a), DLOCK_LOST);
-}
-
 Test(queue, LEA_1_leave_of_a_granted_token_passes_it_on)
 {
     line_up();
@@ -354,25 +187,6 @@ Test(queue, LEA_1_leave_of_a_granted_token_passes_it_on)
     cr_assert_eq(fixture_leave(&f, &b), DLOCK_OK);
     expect_granted(&c);
     expect_over(&b);
-}
-
-Test(queue, LEA_2_leave_gives_up_the_place)
-{
-    line_up();
-    cr_assert_eq(fixture_leave(&f, &b), DLOCK_OK);
-    cr_assert_eq(fixture_leave(&f, &b), DLOCK_OK, "may be repeated");
-    expect_over(&b);
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    expect_granted(&c);
-}
-
-Test(queue, LEA_2_leave_of_an_unknown_token_touches_nothing)
-{
-    cr_assert_eq(fixture_leave(&f, &d), DLOCK_OK, "a name that nobody used");
-    line_up();
-    cr_assert_eq(fixture_leave(&f, &d), DLOCK_OK);
-    expect_waiting(&b);
-    cr_assert_eq(fixture_renew(&f, &a), DLOCK_OK);
 }
 
 Test(queue, WAT_4_a_grant_that_ran_out_is_not_delivered)
@@ -406,32 +220,4 @@ Test(queue, INT_2_a_grant_after_the_interrupt_is_not)
     cr_assert_eq(fixture_look(&f, &b), DLOCK_CANCELED);
     cr_assert_eq(fixture_leave(&f, &b), DLOCK_OK);
     expect_granted(&c);
-}
-
-static bool count_waiters(void *arg, const struct dlock_holder *lease)
-{
-    *(uint32_t *)arg = lease->waiters;
-    return 0;
-}
-
-static uint32_t inspected(void)
-{
-    uint32_t waiters = UINT32_MAX;
-
-    cr_assert_eq(
-        f.ops->inspect(f.self, a.req.name, 3, a.req.deadline_ns, count_waiters, &waiters, &f.err),
-        DLOCK_OK);
-    return waiters;
-}
-
-Test(queue, inspect_counts_live_waiters)
-{
-    line_up();
-    cr_assert_eq(inspected(), 2);
-    dlt_host_advance(&f.host, 2000);
-    cr_assert_eq(fixture_refresh(&f, &c), DLOCK_BUSY);
-    dlt_host_advance(&f.host, 1000);
-    cr_assert_eq(inspected(), 1);
-    cr_assert_eq(fixture_leave(&f, &c), DLOCK_OK);
-    cr_assert_eq(inspected(), 0);
 }

@@ -74,27 +74,6 @@ static void moment(void)
     (void)nanosleep(&(struct timespec){.tv_nsec = 20 * DLT_NS_PER_MS}, NULL);
 }
 
-Test(watch, WAT_1_unlock_wakes)
-{
-    struct watching w = watch_start();
-
-    moment();
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    cr_assert_eq(watch_join(&w), DLOCK_BUSY);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_OK);
-}
-
-Test(watch, WAT_1_break_wakes)
-{
-    struct watching w = watch_start();
-
-    moment();
-    cr_assert_eq(
-        f.ops->break_lock(f.self, a.req.name, a.req.name_len, NULL, a.req.deadline_ns, &f.err),
-        DLOCK_OK);
-    cr_assert_eq(watch_join(&w), DLOCK_BUSY);
-}
-
 Test(watch, WAT_1_expiry_wakes)
 {
     a.req.ttl_ms = 60;
@@ -116,24 +95,6 @@ Test(watch, WAT_1_expiry_on_the_clock_of_the_store_wakes)
     memory_hooks_reset("x");
 }
 
-Test(watch, WAT_1_the_deadline_ends_it)
-{
-    int64_t start_ns = dlt_host_now(&f.host);
-
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    cr_assert_eq(watch(&b, 50), DLOCK_TIMEOUT);
-    cr_assert_geq(dlt_host_now(&f.host), start_ns + 50 * DLT_NS_PER_MS);
-    cr_assert_eq(watch(&b, -5), DLOCK_TIMEOUT);
-}
-
-Test(watch, WAT_2_a_release_before_the_watch_is_not_missed)
-{
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_BUSY);
-    cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
-    cr_assert_eq(watch(&b, 30000), DLOCK_BUSY);
-}
-
 Test(watch, WAT_3_a_waiter_sleeps_on_when_another_was_quicker)
 {
     struct watching w = watch_start();
@@ -150,23 +111,6 @@ Test(watch, WAT_3_a_waiter_sleeps_on_when_another_was_quicker)
     }
     f.ops->interrupt(f.self, &b.req);
     (void)watch_join(&w); /* BUSY if it saw a gap, CANCELED if not: both are right */
-}
-
-Test(watch, INT_1_interrupt_ends_a_watch_and_may_be_repeated)
-{
-    struct watching w = watch_start();
-
-    moment();
-    f.ops->interrupt(f.self, &b.req);
-    f.ops->interrupt(f.self, &b.req);
-    cr_assert_eq(watch_join(&w), DLOCK_CANCELED);
-}
-
-Test(watch, INT_2_interrupt_is_sticky)
-{
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    f.ops->interrupt(f.self, &b.req);
-    cr_assert_eq(watch(&b, 30000), DLOCK_CANCELED);
 }
 
 static bool count_waiters(void *arg, const struct dlock_holder *lease)
@@ -189,62 +133,4 @@ Test(watch, inspect_counts_the_sleepers)
     cr_assert_eq(waiters, 1);
     cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);
     cr_assert_eq(watch_join(&w), DLOCK_BUSY);
-}
-
-#define RACERS 8
-#define TURNS  300
-
-static int inside; /* guarded by the lock under test */
-static _Atomic int overlaps;
-
-static void *racer(void *arg)
-{
-    unsigned char owner = (unsigned char)(intptr_t)arg;
-
-    for (int turn = 0; turn < TURNS;) {
-        struct dlt_request r;
-        struct dlock_grant grant = {0};
-        struct dlock_error err = DLOCK_ERROR_INIT;
-
-        dlt_request_init(&r, &f.host, "race", owner, 60000);
-        while (f.ops->trylock(f.self, &r.req, &grant, &err) != DLOCK_OK) {
-            r.req.deadline_ns = dlt_host_in(&f.host, 30000);
-            if (f.ops->watch(f.self, &r.req, &grant, &err) != DLOCK_BUSY)
-                return arg; /* ended without a reason */
-        }
-        if (inside++ != 0)
-            overlaps++;
-        inside--;
-        turn++;
-        if (f.ops->unlock(f.self, &r.req, &err) != DLOCK_OK)
-            return arg;
-    }
-    return NULL;
-}
-
-Test(watch, TRY_1_of_many_threads_one_is_inside_and_none_is_forgotten)
-{
-    pthread_t threads[RACERS];
-
-    for (intptr_t i = 0; i < RACERS; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, racer, (void *)(i + 1)), 0);
-    for (int i = 0; i < RACERS; i++) {
-        void *unhappy = NULL;
-
-        cr_assert_eq(pthread_join(threads[i], &unhappy), 0);
-        cr_expect_null(unhappy, "a watch or an unlock failed");
-    }
-    cr_assert_eq(overlaps, 0);
-}
-
-/* An attempt without a thread, which the store lists while it is refused. */
-Test(watch, ANY_an_attempt_is_no_waiter_of_its_own_grant)
-{
-    b.req.waiter = 1;
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_BUSY);
-    cr_assert_eq(f.ops->unlock(f.self, &a.req, &f.err), DLOCK_OK);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_OK);
-    cr_assert_eq(f.grant.waiters, 0);
-    cr_assert_eq(f.ops->unlock(f.self, &b.req, &f.err), DLOCK_OK);
 }
