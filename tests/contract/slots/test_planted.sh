@@ -151,6 +151,14 @@ check "a call that goes on past its deadline" caught answer_swallowed link.c \
     '(deadline_ns - link->host' '(deadline_ns + 9000 * NS_PER_MS - link->host'
 check "a renewal ends by the deadline of its element" caught slow_network tcplease.c \
     'renew_one(self, ops[i], deadline_ns, err)' 'renew_one(self, ops[i], ops[i]->req->deadline_ns, err)'
+check "a fence from a step before the lock is taken" caught fence_of_the_step tcplease.c '#include <string.h>' '#include <string.h>
+#include <time.h>' tcplease.c \
+    '    request_begin(line, sizeof line, "take", req);' '    struct timespec early;
+
+    (void)clock_gettime(CLOCK_REALTIME, &early);
+    request_begin(line, sizeof line, "take", req);' tcplease.c \
+    '    grant->fence = (uint64_t)fence_and_lease[0];' \
+    '    grant->fence = (uint64_t)early.tv_sec * 1000000 + (uint64_t)early.tv_nsec / 1000;'
 check "a renewal makes a lease" caught renew_makes_nothing server.c \
     '    int any = strcmp' '    if (lease == NULL && strcmp(verb, "keep") == 0) {
         take(name, token, ttl_ms, "-", out);
