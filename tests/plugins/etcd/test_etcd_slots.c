@@ -74,35 +74,6 @@ Test(slots, C12_a_reader_behind_many_readers_and_a_writer)
     close_all();
 }
 
-Test(slots, BRK_1_break_ends_the_lease_of_one_owner_or_of_all)
-{
-    char owner[33];
-    uint64_t last = 0;
-
-    open_all("break");
-    for (int i = 0; i < 16; i++)
-        (void)snprintf(owner + 2 * i, 3, "%02x", 'b');
-    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    last = s.grant.fence;
-    cr_assert_eq(dlt_break(&u, "job", owner), DLOCK_NOT_HELD, "of another owner");
-    cr_assert_eq(dlt_break(&u, "job", "nobody"), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
-    a.req.mode = b.req.mode = c.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
-    cr_assert_gt(s.grant.fence, last);
-    cr_assert_eq(dlt_break(&u, "job", owner), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_LOST);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
-    cr_assert_eq(dlt_unlock(&u, &c), DLOCK_LOST);
-    close_all();
-}
-
 Test(slots, list_has_the_names_of_the_prefix_page_by_page)
 {
     static struct dlt_request requests[MANY * 3];

@@ -176,21 +176,6 @@ Test(memory, list_tells_live_names_by_prefix)
     cr_expect_eq(listed(NULL, 2), 2, "non-zero stops");
 }
 
-Test(memory, BRK_1_ends_the_lease_of_the_named_owner_only)
-{
-    const char *a_hex = "61616161616161616161616161616161";
-    const char *b_hex = "62626262626262626262626262626262";
-    int64_t due = a.req.deadline_ns;
-
-    cr_assert_eq(f.ops->break_lock(f.self, a.req.name, 3, NULL, due, &f.err), DLOCK_NOT_HELD);
-    cr_assert_eq(fixture_try(&f, &a), DLOCK_OK);
-    cr_assert_eq(f.ops->break_lock(f.self, a.req.name, 3, b_hex, due, &f.err), DLOCK_NOT_HELD);
-    cr_assert_eq(fixture_renew(&f, &a), DLOCK_OK);
-    cr_assert_eq(f.ops->break_lock(f.self, a.req.name, 3, a_hex, due, &f.err), DLOCK_OK);
-    cr_assert_eq(fixture_renew(&f, &a), DLOCK_LOST);
-    cr_assert_eq(fixture_try(&f, &b), DLOCK_OK);
-}
-
 static void check_heard(void *arg, const struct dlock_check *check)
 {
     cr_assert_str_eq(check->name, "reach");

@@ -61,23 +61,6 @@ static int leased(void)
     }                                \
     static void name(void)
 
-/* One that needs leases. */
-#define LEASE_CASE(name, tables)    \
-    static void name(void);         \
-    Test(row, name)                 \
-    {                               \
-        open_all("row", tables);    \
-        name();                     \
-        close_all();                \
-    }                               \
-    Test(insert, name)              \
-    {                               \
-        open_all("insert", tables); \
-        name();                     \
-        close_all();                \
-    }                               \
-    static void name(void)
-
 CASE(OPN_5_capabilities_follow_from_the_strategy, "caps")
 {
     uint32_t all = DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE;
@@ -174,25 +157,6 @@ CASE(rows_of_dead_readers_go_while_others_read, "rdead")
     readers_die(leased() ? strcmp(s.options[1][1], "row") == 0 ? "row" : "insert" : "session");
 }
 
-LEASE_CASE(BRK_1_break, "break")
-{
-    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_break(&t, "job", "62626262626262626262626262626262"), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_break(&t, "job", "nonsense"), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_break(&t, "job", "61616161616161616161616161616161"), DLOCK_OK);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
-    dlt_request_shared(&s, &a, "job", 'a', 60000);
-    dlt_request_shared(&t, &b, "job", 'b', 60000);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
-    cr_assert_eq(dlt_break(&u, "job", "62626262626262626262626262626262"), DLOCK_OK);
-    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
-}
-
 Test(session, break_is_unsupported_and_says_why)
 {
     open_all("session", "brk");
@@ -201,38 +165,4 @@ Test(session, break_is_unsupported_and_says_why)
     cr_assert(strstr(t.err.message, "KILL") != NULL, "%s", t.err.message);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
     close_all();
-}
-
-CASE(inspect_and_list_show_who_holds, "show")
-{
-    struct dlt_holder holders[4];
-    uint64_t fence = 0;
-    size_t count = 4;
-
-    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(count, 0);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    fence = s.grant.fence;
-    dlt_request_shared(&t, &b, "job two", 'b', 60000);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
-    count = 4;
-    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(count, 1);
-    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
-    cr_assert_str_eq(holders[0].label, "host:1:test");
-    cr_assert_eq(holders[0].fence, fence);
-    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
-    cr_assert_geq(holders[0].held_ms, 0);
-    cr_assert_gt(holders[0].remaining_ms, 0);
-    count = 4;
-    cr_assert_eq(dlt_list(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(count, 2);
-    cr_assert_str_eq(holders[0].name, "job");
-    cr_assert_str_eq(holders[1].name, "job two");
-    cr_assert_eq(holders[1].mode, DLOCK_SHARED);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    count = 4;
-    cr_assert_eq(dlt_list(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(count, 1, "the connection is there, the lock is not");
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
 }

@@ -104,43 +104,6 @@ CASE(downgrade_and_break_are_unsupported_and_say_why, "brk_")
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK, "%s", s.err.message);
 }
 
-CASE(inspect_and_list_show_who_holds, "show_")
-{
-    struct dlt_holder holders[4];
-    uint64_t fence = 0;
-    size_t count = 4;
-
-    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(count, 0);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK, "%s", s.err.message);
-    fence = s.grant.fence;
-    dlt_request(&t, &b, "job two", 'b', 3000);
-    b.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK, "%s", t.err.message);
-    count = 4;
-    cr_assert_eq(dlt_inspect(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(count, 1);
-    cr_assert_str_eq(holders[0].owner, "61616161616161616161616161616161");
-    cr_assert_str_eq(holders[0].label, "host:1:test");
-    cr_assert_eq(holders[0].fence, fence);
-    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
-    cr_assert_eq(holders[0].waiters, 0);
-    cr_assert_geq(holders[0].held_ms, 0);
-    cr_assert_eq(holders[0].remaining_ms, 5000);
-    count = 4;
-    cr_assert_eq(dlt_list(&u, "job", holders, &count), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(count, 2);
-    cr_assert_str_eq(holders[0].name, "job");
-    cr_assert_str_eq(holders[1].name, "job two");
-    cr_assert_eq(holders[1].mode, DLOCK_SHARED);
-    cr_assert_eq(holders[1].remaining_ms, 3000);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-    count = 4;
-    cr_assert_eq(dlt_list(&u, "", holders, &count), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(count, 1, "the connection is there, the lock is not");
-    cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK, "%s", t.err.message);
-}
-
 /* A pooler gives the server's process of a dead reader to the next client. */
 CASE(inspect_shows_a_reader_once, "reused_")
 {

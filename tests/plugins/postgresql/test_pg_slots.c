@@ -25,34 +25,6 @@ Test(slots, TRY_3_busy_says_how_long_and_writes_nothing)
     close_all();
 }
 
-Test(slots, BRK_1_break_ends_the_lease_of_one_owner_or_of_all)
-{
-    char owner[33];
-    uint64_t last = 0;
-
-    open_all("break");
-    for (int i = 0; i < 16; i++)
-        (void)snprintf(owner + 2 * i, 3, "%02x", 'b');
-    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    last = s.grant.fence;
-    cr_assert_eq(dlt_break(&u, "job", owner), DLOCK_NOT_HELD, "it is another one's");
-    cr_assert_eq(dlt_break(&u, "job", "no token"), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK, "%s", u.err.message);
-    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST);
-    a.req.mode = b.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&t, &b), DLOCK_OK);
-    cr_assert_eq(dlt_break(&u, "job", owner), DLOCK_OK);
-    cr_assert_eq(dlt_renew(&t, &b), DLOCK_LOST);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_break(&u, "job", NULL), DLOCK_OK);
-    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
-    cr_assert_gt(u.grant.fence, last, "the counter survives");
-    close_all();
-}
-
 Test(slots, C11_TRY_7_names_and_labels_are_bytes)
 {
     static const char *const names[] = {"a",        "A",  "a ", " a",   "\xff",

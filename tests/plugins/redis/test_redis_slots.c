@@ -113,30 +113,6 @@ Test(slots, TRY_2_a_repeated_request_whose_counter_is_lost)
     }
 }
 
-Test(slots, BRK_1_break)
-{
-    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_break(&s, "job", "62626262626262626262626262626262"), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_break(&s, "job", "61616161616161616161616161616161"), DLOCK_OK);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
-    a.req.mode = b.req.mode = DLOCK_SHARED;
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
-    cr_assert_eq(dlt_break(&s, "job", "61616161616161616161616161616161"), DLOCK_OK);
-    cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
-    cr_assert_eq(dlt_renew(&s, &b), DLOCK_OK);
-    cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK);
-    cr_assert_eq(dlt_try(&s, &c), DLOCK_OK);
-}
-
-Test(slots, BRK_1_no_owner_is_everybody)
-{
-    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    cr_assert_eq(dlt_break(&s, "job", "*"), DLOCK_NOT_HELD);
-    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
-}
-
 /* Each of them was the last one, so that the set of readers ended by itself. */
 Test(slots, TRY_2_nothing_is_kept_of_readers_who_died)
 {

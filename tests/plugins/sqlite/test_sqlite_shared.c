@@ -47,34 +47,3 @@ Test(shared, TRY_6_two_readers_have_different_fences)
     cr_assert_eq(dlt_store_try(&s, &second), DLOCK_OK);
     cr_assert_gt(s.grant.fence, fence);
 }
-
-Test(shared, inspect_and_list_show_every_reader)
-{
-    struct dlt_holder holders[4];
-    struct dlt_request away;
-    size_t count = 4;
-
-    dlt_store_request(&s, &away, "a", 'a', 60000);
-    cr_assert_eq(dlt_store_try(&s, &away), DLOCK_OK);
-    cr_assert_eq(dlt_store_try(&s, &reader), DLOCK_OK);
-    cr_assert_eq(dlt_store_try(&s, &second), DLOCK_OK);
-    cr_assert_eq(dlt_store_inspect(&t, "job", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 2);
-    for (size_t i = 0; i < 2; i++) {
-        cr_assert_str_eq(holders[i].name, "job");
-        cr_assert_eq(holders[i].mode, DLOCK_SHARED);
-        cr_assert_str_eq(holders[i].label, "host:1:test");
-        cr_assert_gt(holders[i].remaining_ms, 50000);
-        cr_assert_gt(holders[i].fence, 0);
-        cr_assert_eq(holders[i].waiters, 0);
-    }
-    cr_assert_str_neq(holders[0].owner, holders[1].owner);
-    count = 4;
-    cr_assert_eq(dlt_store_list(&t, "", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 3);
-    cr_assert_str_eq(holders[0].name, "a");
-    cr_assert_eq(holders[0].mode, DLOCK_EXCLUSIVE);
-    count = 4;
-    cr_assert_eq(dlt_store_list(&t, "j", holders, &count), DLOCK_OK);
-    cr_assert_eq(count, 2);
-}
