@@ -12,4 +12,7 @@ function(dlock_add_unit_test stem)
   target_include_directories(${stem} PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
   add_test(NAME ${stem} COMMAND ${stem} --tap=/dev/stdout --quiet)
   set_tests_properties(${stem} PROPERTIES TIMEOUT 600 LABELS unit)
+  if(stem MATCHES "^test_engine_") # they compute all the time
+    set_tests_properties(${stem} PROPERTIES PROCESSORS 3)
+  endif()
 endfunction()

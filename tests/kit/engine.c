@@ -419,7 +419,7 @@ enum dlock_status dlt_call_finish(struct dlt_call *call, int64_t most_ms)
     if (!call->engine->runs)
         dlt_settle();
     while (!call->engine->runs && !call->done && most_ms-- > 0)
-        dlt_engine_advance(call->engine, 1);
+        engine_step(call->engine, 1);
     if (!call->engine->runs && !call->done)
         return DLT_STUCK;
     (void)pthread_join(call->thread, NULL);

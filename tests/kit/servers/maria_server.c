@@ -274,7 +274,7 @@ const char *dlt_maria_ask(const struct dlt_maria *server, const char *format, ..
 {
     static _Thread_local char answer[4096];
     char text[4096];
-    MYSQL *mysql = root(server, "locks");
+    MYSQL *mysql = root(server, server->borrowed ? dlt_path() + 1 : "locks");
     int more = 0; /* results: 0 yes, -1 no, 1 failed */
     va_list args;
 

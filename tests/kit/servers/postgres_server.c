@@ -331,7 +331,7 @@ const char *dlt_postgres_ask(const struct dlt_postgres *server, const char *form
 {
     static _Thread_local char answer[4096];
     char text[4096];
-    PGconn *conn = administrator(server, "locks");
+    PGconn *conn = administrator(server, server->borrowed ? dlt_path() + 1 : "locks");
     PGresult *result = NULL;
     size_t used = 0;
     va_list args;

@@ -122,6 +122,13 @@ void dlt_directory_remove(char directory[DLT_DIRECTORY_SIZE])
     directory[0] = '\0';
 }
 
+const char *dlt_path(void)
+{
+    const char *path = getenv("DLT_PATH");
+
+    return path != NULL ? path : "/locks";
+}
+
 void dlt_args_add(const char **args, size_t room, const char *const *more)
 {
     size_t count = 0;

@@ -22,6 +22,10 @@ void dlt_directory_remove(char directory[DLT_DIRECTORY_SIZE]);
 /* Certificates and keys for tests of TLS; the script "certificates" says which. */
 bool dlt_certificates_make(const char *directory);
 
+/* The database, prefix or root that a test has for itself on a borrowed server, as the path of a
+ * URI: with_server says it (DLT_PATH), or else "/locks". */
+const char *dlt_path(void);
+
 /* Adds more (NULL-terminated, or NULL) to args, which has room for `room` words, NULL included. */
 void dlt_args_add(const char **args, size_t room, const char *const *more);
 

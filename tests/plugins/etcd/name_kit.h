@@ -26,7 +26,7 @@ static inline void open_all(const char *test)
 {
     if (server.count == 0)
         cr_assert(dlt_etcd_borrow(&server), "%s", server.why);
-    (void)snprintf(path, sizeof path, "/%s", test);
+    (void)snprintf(path, sizeof path, "%s_%s", dlt_path(), test);
     client_init(&s);
     client_init(&t);
     client_init(&u);

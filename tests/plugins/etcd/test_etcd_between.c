@@ -156,9 +156,8 @@ Test(between, REN_2_C6_a_late_copy_of_the_key_is_not_the_lock_that_was_lost)
     cr_assert_eq(dlt_unlock(&t, &b), DLOCK_OK);
     dlt_request(&u, &c, "other", 'c', 60000); /* has a lease */
     cr_assert_eq(dlt_try(&u, &c), DLOCK_OK);
-    (void)dlt_etcd_ask(&server,
-                       "put --lease=%llx late/job/61616161616161616161616161616161 'x late'",
-                       (unsigned long long)lease_of(&c));
+    (void)dlt_etcd_ask(&server, "put --lease=%llx %s/job/61616161616161616161616161616161 'x late'",
+                       (unsigned long long)lease_of(&c), path + 1);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
     close_all();
 }

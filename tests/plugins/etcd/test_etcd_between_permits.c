@@ -54,7 +54,7 @@ Test(between, TRY_4_a_waiter_whose_permit_was_granted_and_not_told)
 
 static void t_is_dropped(void)
 {
-    (void)dlt_etcd_ask(&server, "del ended/job/" KEY_OF_B);
+    (void)dlt_etcd_ask(&server, "del %s/job/" KEY_OF_B, path + 1);
 }
 
 Test(between, LIM_1_a_waiter_whose_entry_ends_at_its_turn_takes_no_permit)
@@ -290,7 +290,7 @@ Test(between, UNL_1_an_unlock_beside_a_keep_in_a_cluster_without_space)
 Test(between, UNL_2_a_key_that_has_gone_in_a_cluster_without_space_is_in_doubt_once)
 {
     open_full("full_gone", false);
-    (void)dlt_etcd_ask(&server, "del full_gone/job/" KEY_OF_A);
+    (void)dlt_etcd_ask(&server, "del %s/job/" KEY_OF_A, path + 1);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_UNKNOWN, "%s", s.err.message);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_LOST, "%s", s.err.message);
     close_all();
@@ -346,7 +346,7 @@ Test(between, C22_a_break_in_a_cluster_without_space)
 
 static void key_goes(void)
 {
-    (void)dlt_etcd_ask(&server, "del full_doubt/job/" KEY_OF_A);
+    (void)dlt_etcd_ask(&server, "del %s/job/" KEY_OF_A, path + 1);
 }
 
 Test(between, C22_a_break_whose_key_goes_in_a_cluster_without_space)

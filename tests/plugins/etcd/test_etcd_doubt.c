@@ -24,7 +24,7 @@ static void open_behind(const char *test)
     cr_assert(dlt_etcd_borrow(&server), "%s", server.why);
     cr_assert(dlt_proxy_start(&proxy, server.members[0].address, "http2", NULL), "%s",
               proxy.answer);
-    (void)snprintf(path, sizeof path, "/%s", test);
+    (void)snprintf(path, sizeof path, "%s_%s", dlt_path(), test);
     client_init(&s);
     client_init(&t);
     (void)snprintf(s.address, sizeof s.address, "%s", proxy.address);

@@ -80,7 +80,7 @@ Test(permits, LIM_1_one_number_far_from_both_ends_of_the_queue)
         readers[i].req.mode = DLOCK_SHARED;
         cr_assert_eq(dlt_try(&s, &readers[i]), DLOCK_OK, "%s", s.err.message);
     }
-    (void)dlt_etcd_ask(&server, "put far/job/between \"$(printf '\\3773 p0 x')\"");
+    (void)dlt_etcd_ask(&server, "put %s/job/between \"$(printf '\\3773 p0 x')\"", path + 1);
     old_puts_as("0123", "");
     old_puts_as("4567", "");
     cr_assert_eq(dlt_try(&u, &c), DLOCK_CONFIG, "%s", u.err.message);

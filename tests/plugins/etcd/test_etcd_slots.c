@@ -140,10 +140,12 @@ Test(slots, BRK_1_break_leaves_the_locks_of_a_path_below_alone)
 {
     struct dlt_session below;
     struct dlt_request other;
+    char its_path[sizeof path + 8];
 
     open_all("below");
+    (void)snprintf(its_path, sizeof its_path, "%s/job", path);
     dlt_session_init(&below, &server);
-    below.target.path = "/below/job";
+    below.target.path = its_path;
     cr_assert_eq(dlt_session_open(&below), DLOCK_OK, "%s", below.err.message);
     dlt_request(&below, &other, "name", 'x', 60000);
     cr_assert_eq(dlt_try(&below, &other), DLOCK_OK, "%s", below.err.message);
@@ -164,7 +166,7 @@ Test(slots, C16_foreign_keys_are_exclusive_holders)
     size_t count = 1;
 
     open_all("foreign");
-    (void)dlt_etcd_ask(&server, "put foreign/job/694d8e ''");
+    (void)dlt_etcd_ask(&server, "put %s/job/694d8e ''", path + 1);
     b.req.mode = DLOCK_SHARED;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_BUSY);
     cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);

@@ -48,7 +48,7 @@ Test(watch, BRK_1_a_waiter_hears_that_its_own_entry_is_gone)
     queue(&t, &b);
     watcher_start(&watcher, &t, &b, 2500);
     gone = dlt_host_now(&t.host);
-    (void)dlt_etcd_ask(&server, "del own/job/62626262626262626262626262626262");
+    (void)dlt_etcd_ask(&server, "del %s/job/62626262626262626262626262626262", path + 1);
     cr_assert_eq(watcher_join(&watcher), DLOCK_BUSY);
     cr_assert(dlt_ended_within(gone, watcher.end_ns, 2000), "%s", dlt_within_text());
     cr_assert_eq(refresh(&t, &b), DLOCK_LOST);

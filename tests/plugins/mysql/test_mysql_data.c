@@ -226,7 +226,7 @@ LEASED(OPN_2_without_rights_on_the_table)
     struct dlt_session maker;
 
     (void)dlt_maria_ask(&server, "CREATE USER IF NOT EXISTS maker IDENTIFIED BY 'secret'");
-    (void)dlt_maria_ask(&server, "GRANT CREATE ON locks.* TO maker");
+    (void)dlt_maria_ask(&server, "GRANT CREATE ON %s.* TO maker", dlt_path() + 1);
     for (size_t i = 0; i < 4u + (prefix[0] == 'i'); i++)
         cr_assert_str_eq(dlt_maria_ask(&server,
                                        "GRANT SELECT, INSERT, UPDATE, DELETE ON %s%s TO maker",

@@ -37,7 +37,7 @@ static inline void open_one(struct dlt_session *session)
 /* The base is empty and everybody's. */
 static inline void begin(const char *name)
 {
-    (void)snprintf(base, sizeof base, "/%s", name);
+    (void)snprintf(base, sizeof base, "%s_%s", dlt_path(), name);
     cr_assert(dlt_zk_borrow(&server), "%s", server.why);
     (void)dlt_zk_ask(&server, "deleteall %s", base);
     cr_assert_str_eq(dlt_zk_ask(&server, "create %s", base), base);

@@ -19,7 +19,7 @@ function(dlt_add_zk_conformance name)
     TIMEOUT 600 PROCESSORS 2 COST 100 LABELS "conformance;zookeeper")
 endfunction()
 
-set(DLT_ZK_ONE "zk://127.0.0.1:{port}/locks?ttl=3s&connect_timeout=30s")
+set(DLT_ZK_ONE "zk://127.0.0.1:{port}/{name}?ttl=3s&connect_timeout=30s")
 set(DLT_ZK_THREE "zk://127.0.0.1:{port},127.0.0.1:{port2},127.0.0.1:{port3}/locks?ttl=3s&connect_timeout=30s")
 if(DLT_EVERYTHING OR DLOCK_LONG_TESTS)
   dlt_add_zk_conformance(one URI "${DLT_ZK_ONE}")
@@ -52,6 +52,7 @@ if(DLOCK_LONG_TESTS)
   dlt_add_zk_conformance(durable SERVER zookeeper forceSync=yes OPTIONS --only C6 URI "${DLT_ZK_ONE}")
 endif()
 
+dlt_share_server(zookeeper conformance_zookeeper_one conformance_zookeeper_curator conformance_zookeeper_kazoo)
 dlt_full_only(conformance_zookeeper_three conformance_zookeeper_curator conformance_zookeeper_kazoo
   conformance_zookeeper_user)
 

@@ -33,7 +33,10 @@ static inline void begin(const char *test)
 {
     if (server.count == 0)
         cr_assert(dlt_zk_borrow(&server), "%s", server.why);
-    (void)snprintf(base, sizeof base, "/%s", test);
+    if (server.borrowed)
+        (void)snprintf(base, sizeof base, "%s_%s", dlt_path(), test);
+    else
+        (void)snprintf(base, sizeof base, "/%s", test);
     (void)dlt_zk_ask(&server, "deleteall %s", base);
 }
 

@@ -46,10 +46,10 @@ Test(batch, BAT_1_each_has_its_own_outcome)
                      all.errors[i].message);
         cr_assert_eq(nodes_count(all.names[i], ""), i != 3 && i != 6, "%zu", i);
     }
-    cr_assert_not_null(strstr(all.errors[3].message, "/own/b003"), "%s", all.errors[3].message);
+    cr_assert_not_null(strstr(all.errors[3].message, "own/b003"), "%s", all.errors[3].message);
     cr_assert_not_null(strstr(all.errors[4].message, "used up"), "%s", all.errors[4].message);
     cr_assert_not_null(strstr(all.errors[5].message, "limit of 3"), "%s", all.errors[5].message);
-    cr_assert_not_null(strstr(all.errors[6].message, "/own/b006"), "%s", all.errors[6].message);
+    cr_assert_not_null(strstr(all.errors[6].message, "own/b006"), "%s", all.errors[6].message);
     dlt_batch_unlock(&all, &s);
     for (size_t i = 0; i < MANY; i++)
         cr_assert_eq(all.elements[i].status == DLOCK_OK, want[i] == DLOCK_OK, "%zu: %s", i,

@@ -154,7 +154,7 @@ Test(watch, BRK_1_a_waiter_whose_own_node_is_gone_is_no_holder)
     open_all("own");
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     queue(&t, &b);
-    (void)dlt_zk_ask(&server, "delete /own/job/_c_" HEX_OF_B "-__WRIT__0000000001");
+    (void)dlt_zk_ask(&server, "delete %s/job/_c_" HEX_OF_B "-__WRIT__0000000001", base);
     cr_assert_eq(nodes_count("job", ""), 1);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_BUSY);
@@ -171,7 +171,7 @@ Test(watch, WAT_3_a_change_of_the_predecessor_is_no_release)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     queue(&t, &b);
     watcher_start(&watcher, &t, &b, 1000);
-    (void)dlt_zk_ask(&server, "set /changed/job/_c_" HEX_OF_A "-__WRIT__0000000000 new");
+    (void)dlt_zk_ask(&server, "set %s/job/_c_" HEX_OF_A "-__WRIT__0000000000 new", base);
     cr_assert_eq(watcher_join(&watcher), DLOCK_TIMEOUT);
     close_all();
 }
@@ -181,8 +181,10 @@ Test(watch, WAT_1_a_node_that_may_not_be_read_cannot_be_watched)
 {
     open_all("unread");
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
-    (void)dlt_zk_ask(&server, "setAcl /unread/job/_c_" HEX_OF_A
-                              "-__WRIT__0000000000 digest:u:8xJeoMakDQaA8NkfWetBIBym4mk=:cdrwa");
+    (void)dlt_zk_ask(&server,
+                     "setAcl %s/job/_c_" HEX_OF_A
+                     "-__WRIT__0000000000 digest:u:8xJeoMakDQaA8NkfWetBIBym4mk=:cdrwa",
+                     base);
     queue(&t, &b);
     cr_assert_eq(dlt_watch(&t, &b, 3000), DLOCK_UNAVAILABLE);
     cr_assert_eq(t.err.status, DLOCK_UNAVAILABLE);
