@@ -399,6 +399,27 @@ class Async(unittest.TestCase):
         client.close()
         self.assertEqual((len(total), len(set(total))), (80, 80))
 
+    def test_main_beside_loop(self):
+        """waits of the main thread and of a loop in another thread share a client"""
+        client, total = dlock.Client(URI), []
+
+        async def work(number):
+            for _ in range(20):
+                async with dlock.Lock("beside main", client=client, timeout=60) as lock:
+                    total.append(lock.fence)
+
+        async def main():
+            await asyncio.gather(*(work(number) for number in range(3)))
+
+        thread = threading.Thread(target=lambda: asyncio.run(main()))
+        thread.start()
+        for _ in range(20):
+            with dlock.Lock("beside main", client=client, timeout=60) as lock:
+                total.append(lock.fence)
+        thread.join()
+        client.close()
+        self.assertEqual((len(total), len(set(total))), (80, 80))
+
     def test_closed(self):
         """a client that is closed ends the waits of its tasks"""
         async def main():
