@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define WAKES_MOST 50 /* for no reason, which is allowed now and then [WAT-3] */
+#define TRIES_MOST 3
+#define POLLS_MOST 3
 #define QUIET_MS   50
 #define SETTLE_MS  15000
 
@@ -102,12 +104,14 @@ bool dlt_party_queues(const struct dlt_party *party)
 
 /* ---- calls ---- */
 
+/* Servers that answered too late, on a machine that stood still, are asked again, as core does. */
 enum dlock_status dlt_party_try_with(struct dlt_party *party, uint32_t flags)
 {
-    enum dlock_status status;
+    enum dlock_status status = DLOCK_NO_QUORUM;
 
     party->attempt.req.flags = flags;
-    status = dlt_side_try(&party->side, &party->attempt);
+    for (int i = 0; i < TRIES_MOST && status == DLOCK_NO_QUORUM; i++)
+        status = dlt_side_try(&party->side, &party->attempt);
     party->attempt.req.flags = 0;
     party->released = false;
     return status;
@@ -263,6 +267,7 @@ enum dlock_status dlt_party_wait(struct dlt_party *party, int64_t ms)
 {
     int64_t start_ns = dlt_now_ns(), left_ms = ms;
     enum dlock_status status = DLOCK_BUSY;
+    int polls = 0;
 
     for (int i = 0; status == DLOCK_BUSY && left_ms > 0; i++) {
         DLT_CHECK(i < WAKES_MOST, "watch by %s returned BUSY %d times in %.0f ms [WAT-3]",
@@ -272,6 +277,10 @@ enum dlock_status dlt_party_wait(struct dlt_party *party, int64_t ms)
         left_ms = ms - (int64_t)dlt_ms_since(start_ns);
         if (status == DLOCK_BUSY && left_ms > 0)
             status = dlt_party_watch(party, left_ms);
+        if (status == DLOCK_UNAVAILABLE && polls++ < POLLS_MOST) { /* core polls [WAT-1] */
+            dlt_sleep_ms(QUIET_MS);
+            status = dlt_party_refresh(party);
+        }
         left_ms = ms - (int64_t)dlt_ms_since(start_ns);
     }
     return status == DLOCK_BUSY ? DLOCK_TIMEOUT : status;
