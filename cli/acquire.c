@@ -277,6 +277,7 @@ int acquire_lock(struct acquire *acquire, const struct signals *signals)
     acquire->err.status = DLOCK_NOMEM;
     atomic_init(&acquire->canceled, false);
     atomic_store(&acquire->waiting, false);
+    acquire->cli->untimed = !acquire->timed && !acquire->nowait;
     acquire->done = eventfd(0, EFD_CLOEXEC);
     if (acquire->done < 0)
         return 0;

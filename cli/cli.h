@@ -15,6 +15,7 @@ struct cli {
     bool name_hex; /* NAME and PREFIX are given in hex */
     bool quiet;
     int verbose;
+    bool untimed;      /* the acquire has no --wait: the line that says why it waits names it */
     atomic_bool holds; /* run has the lock and reports a loss itself */
 };
 

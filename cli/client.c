@@ -16,8 +16,12 @@ static void log_line(void *arg, enum dlock_log_level level, const char *message)
     const char *word =
         cli->verbose > 1 && (size_t)level < sizeof words / sizeof words[0] ? words[level] : "";
 
+    const char *end = cli->untimed && strstr(message, ": waiting: ") != NULL
+                          ? " (--wait TIME bounds the wait)"
+                          : "";
+
     if (level <= DLOCK_LOG_WARNING && !atomic_load(&cli->holds))
-        cli_output_fail(cli, "%s%s", word, message);
+        cli_output_fail(cli, "%s%s%s", word, message, end);
     else if (cli->verbose > 1 || level < DLOCK_LOG_DEBUG)
         cli_output_say(cli, "%s%s", word, message);
 }

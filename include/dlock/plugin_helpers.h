@@ -15,8 +15,9 @@ extern "C" {
 struct dlock_plugin;
 
 /* The text of CONFIG [LIM-1]: the limit in the store, and the request's. */
-#define DLOCK_LIMITS_DIFFER \
-    "the name has a limit of %u now, and this user asks for %u; all must say the same"
+#define DLOCK_LIMITS_DIFFER                                                                     \
+    "the name has a limit of %u now, and this user asks for %u; all must say the same (a lock " \
+    "without a limit has 1)"
 
 /* The limit of a request, also of a core of ABI 2.1: 1 is a lock. */
 static inline uint32_t dlock_request_limit(const struct dlock_request *req)

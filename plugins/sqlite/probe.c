@@ -87,13 +87,15 @@ static void check_guarantees(const struct sqlite_session *session, const struct 
 {
     const struct sqlite_wake_file *wake_file = &session->db.wake_file;
 
-    check_report(report, "sync",
-                 session->config.full
-                     ? NULL
-                     : "after a power failure only the wall clock keeps fences rising; sync=full "
-                       "writes each fence to the disk first",
-                 session->config.full ? 0 : DLOCK_CAP_FENCE_DURABLE, "%s",
-                 session->config.full ? "full" : "normal");
+    check_report(
+        report, "sync",
+        session->config.full
+            ? NULL
+            : "if fences must rise after a power failure even with a wrong wall clock, add "
+              "sync=full to the URI of all programs: it writes each fence to the disk "
+              "first; otherwise nothing has to be done",
+        session->config.full ? 0 : DLOCK_CAP_FENCE_DURABLE, "%s",
+        session->config.full ? "full" : "normal");
     if (session->config.access != SQ_ACCESS_WRITE)
         check_report(report, "access", "this user may inspect locks, but not lock", 0, "read only");
     else

@@ -69,7 +69,7 @@ one_number_for_all() {
     exits 78 "$dlock" run --limit 3 j -- true
     one_line 'limit of 2 .*asks for 3'
     exits 78 "$dlock" run j -- true
-    one_line 'limit of 2 .*asks for 1'
+    one_line 'limit of 2 .*asks for 1; .*a lock without a limit has 1'
     exits 0 "$dlock" inspect j
     grep -q '^state      held, 1 of 2$' out
     grep -q '^permit     0 of 2$' out

@@ -48,6 +48,11 @@ store_that_never_starts() {
     lasted 900 "$took" 10000 "time waited"
     equal 2 "$(grep -c refused err)" "a line when the wait begins, and one when it ends"
     equal 1 "$(grep -c waiting: err)" "$(cat err)"
+    equal 0 "$(grep -c 'bounds the wait' err)" "$(cat err)"
+    "$dlock" -u "redis://127.0.0.1:$port" run x -- touch ran 2>err &
+    within 20 grep -q 'waiting: .*refused.*--wait TIME bounds the wait' err || die "$(cat err)"
+    kill "$!"
+    wait "$!" || [ $? -eq 143 ]
     exits 69 "$dlock" -u "redis://127.0.0.1:$port" run --nowait x -- touch ran
     one_line 'refused'
     [ ! -e ran ]

@@ -204,11 +204,14 @@ version() {
 
 # Each program has a page in section 1, with its version and each option of its --help.
 programs_have_pages() {
-    local program page word
+    local program page word width
     for program in "$prefix"/bin/*; do
         page=$prefix/share/man/man1/${program##*/}.1
         grep -q "^\.TH .* \"dlock $(version)\"" "$page" || { echo "$page"; return 1; }
         same "" "$(groff -man -t -ww -z "$page" 2>&1)" || return
+        for width in 70 80 90 100; do
+            same "" "$(groff -man -t -Tutf8 "-rLL=${width}n" -ww -z "$page" 2>&1)" || return
+        done
         "$program" --help >"$tap_tmp/help" || return
         grep -q '^[uU]sage: ' "$tap_tmp/help" || return
         while read -r word; do
