@@ -44,28 +44,30 @@ struct variable {
     const char *fine;   /* the value that needs no advice; NULL: any */
     const char *advice; /* for other values */
     uint32_t clears;
-    bool mariadb; /* of MariaDB only */
+    const char *only; /* the server that has it: "MariaDB", "MySQL"; NULL: both */
 };
 
 static const struct variable variables[] = {
-    {"version", "SELECT VERSION()", NULL, NULL, 0, false},
-    {"read_only", "SELECT @@GLOBAL.read_only", "0", "nobody can take a lock here", 0, false},
+    {"version", "SELECT VERSION()", NULL, NULL, 0, NULL},
+    {"read_only", "SELECT @@GLOBAL.read_only", "0", "nobody can take a lock here", 0, NULL},
     {"sync_binlog", "SELECT IF(@@GLOBAL.log_bin, @@GLOBAL.sync_binlog, 1)", "1",
-     "a replica that is promoted after a crash may know less than this server did", 0, false},
+     "a replica that is promoted after a crash may know less than this server did", 0, NULL},
     {"log_bin", "SELECT @@GLOBAL.log_bin", "0",
-     "if replicas follow, none of them may take over while locks are held", 0, false},
+     "if replicas follow, none of them may take over while locks are held", 0, NULL},
     {"binlog_format", "SELECT IF(@@GLOBAL.log_bin, @@GLOBAL.binlog_format = 'STATEMENT', 0)", "0",
      "it is STATEMENT: no new connection can take a lock, unless the log leaves this database out; "
      "set it to ROW or MIXED",
-     0, true},
+     0, "MariaDB"},
     {"wsrep_on",
      "SELECT COUNT(*) FROM information_schema.global_variables WHERE variable_name = 'WSREP_ON'"
      " AND variable_value <> 'OFF'",
-     "0", "a Galera node; all clients have to use this one", 0, true},
+     "0", "a Galera node; all clients have to use this one", 0, "MariaDB"},
+    {"performance_schema", "SELECT @@GLOBAL.performance_schema", "1",
+     "without it nobody sees waiters, or holders of strategy session", 0, "MySQL"},
     {"time zone", "SELECT CONCAT(@@GLOBAL.time_zone, ', session ', @@SESSION.time_zone)", NULL,
-     NULL, 0, false},
-    {"clock", "SELECT UTC_TIMESTAMP(3)", NULL, NULL, 0, false},
-    {"max_connections", "SELECT @@GLOBAL.max_connections", NULL, NULL, 0, false},
+     NULL, 0, NULL},
+    {"clock", "SELECT UTC_TIMESTAMP(3)", NULL, NULL, 0, NULL},
+    {"max_connections", "SELECT @@GLOBAL.max_connections", NULL, NULL, 0, NULL},
 };
 
 /* Advice on innodb_flush_log_at_trx_commit. */
@@ -170,7 +172,7 @@ enum dlock_status my_probe(struct my_connection *conn, dlock_check_fn *fn, void 
     for (size_t i = 0; status == DLOCK_OK && i < sizeof variables / sizeof variables[0]; i++) {
         const struct variable *variable = &variables[i];
 
-        if (variable->mariadb && !conn->dialect->mariadb)
+        if (variable->only != NULL && strcmp(variable->only, conn->dialect->name) != 0)
             continue;
         status = read_variable(conn, variable->text, found, sizeof found, err);
         if (status == DLOCK_OK)
