@@ -140,7 +140,7 @@ static void server_probe(const struct zk_session *session, size_t index, int64_t
                          const struct report *report, struct server *server)
 {
     const struct address *address = &session->config.servers[index];
-    char answer[ANSWER_MOST], endpoint[64], name[24], found[TEXT];
+    char answer[ANSWER_MOST], endpoint[64], name[32], found[TEXT];
 
     (void)snprintf(name, sizeof name, "server %zu", index + 1);
     address_format(address, endpoint, sizeof endpoint);

@@ -185,7 +185,7 @@ static void two_users(const char *test, uint32_t limit)
     else
         want_permit(&t, &b, 1);
     cr_assert_eq(dlt_dequeue(&s, &a), DLOCK_OK);
-    cr_assert_eq(keys_count("job/"), limit, "the kept key stays");
+    cr_assert_eq(keys_count("job/"), (int)limit, "the kept key stays");
     close_all();
 }
 
