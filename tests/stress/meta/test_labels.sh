@@ -12,7 +12,7 @@ tests_of() {
     grep -rhE --include=CTestTestfile.cmake "LABELS \"([a-z;]+;)?$1(;|\")" "$2" | head -n 1 | grep .
 }
 
-labels=$(sed -n 's/.*by label: \([a-z ]*\)$/\1/p' "$1/docs/testing.md")
+labels=$(sed -n 's/.*and a label: \([a-z, ]*\) |$/\1/p' "$1/docs/testing.md" | tr -d ,)
 check 'docs/testing.md names labels' [ -n "$labels" ]
 for label in $labels; do
     check "label $label" tests_of "$label" "$2"

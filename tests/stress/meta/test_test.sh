@@ -108,8 +108,8 @@ ends "one test that is not there" 1 "0 passed, 1 failed" -- -t none
 ends "one test that does not build" 1 "0 passed, 1 failed" BUILD_STATUS=1 -- -t one
 ends "no name" 64 "" -- -t
 check "one test builds its program" builds one bin/prog
-check "one test of a URI builds the plugins" builds uri bin/prog cli/all plugins-build/all tests/cli/all
-check "one script builds what it may call" builds script cli/all plugins-build/all tests/cli/all
+check "one test of a URI builds the plugins" builds uri bin/prog cli/all plugins-build/all ruler tests/cli/all
+check "one script builds what it may call" builds script cli/all plugins-build/all ruler tests/cli/all
 rm -r "$tree/build/dev"
 
 # What an earlier run left behind is not counted again.
