@@ -34,7 +34,7 @@ static void tell(unsigned node, const char *line)
 /* C8: a network that swallows everything. */
 Test(redlock_late, C4_black_holes)
 {
-    struct dlock_client *client = dlt_nodes_client(&nodes, "op_timeout=500ms", false);
+    struct dlock_client *client = dlt_nodes_client(&nodes, "op_timeout=2s", false);
     struct dlock *lock = dlt_lock(client, "x", false);
     int64_t start_ms = 0;
 
