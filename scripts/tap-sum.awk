@@ -2,7 +2,8 @@
 #
 #     awk -f scripts/tap-sum.awk build/dev/Testing/Temporary/LastTest.log
 #
-# Prints a line for each thing that counts as failed, then "N passed, N failed, N skipped, N void". Void
+# Prints a line for each thing that counts as failed, and with -v preset=NAME the command that repeats
+# the program, then "N passed, N failed, N skipped, N void". Void
 # are bounds of time that the machine was too slow to judge (tests/kit/ruler/ruler.h): tests of their
 # own ("ok 1 - x # void ..."), which do not count as passed, or comments ("# void: ..."). Every
 # program has to print TAP. Failed are, besides its "not ok" lines: each test that its plan announced
@@ -41,6 +42,8 @@ function end_program(    missing) {
         fail(1, seen " tests reported, " planned " planned")
     if (!passed_ctest && program_failed == 0)
         fail(1, "ctest says failed: exit code, crash or time limit")
+    if (program_failed > 0 && preset != "")
+        printf "     again: scripts/test %s -t %s\n", preset, program
     program = ""
 }
 

@@ -9,6 +9,9 @@
 
 __attribute__((weak)) int dlt_tap_count, dlt_tap_failed; /* one of each in a program */
 
+/* Of process.h, in programs that start servers. */
+__attribute__((weak)) void dlt_process_logs_show(void);
+
 __attribute__((format(printf, 2, 3))) static inline bool dlt_ok(bool good, const char *format, ...)
 {
     va_list args;
@@ -19,6 +22,8 @@ __attribute__((format(printf, 2, 3))) static inline bool dlt_ok(bool good, const
     va_end(args);
     (void)putchar('\n');
     (void)fflush(stdout);
+    if (!good && dlt_process_logs_show != NULL)
+        dlt_process_logs_show();
     dlt_tap_failed += !good;
     return good;
 }

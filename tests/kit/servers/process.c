@@ -22,6 +22,8 @@
 
 #define START_MS   60000
 #define POLL_MS    5
+#define STARTED    16
+#define TAIL_LINES 20
 #define ROOM_BYTES (UINT64_C(1) << 30)
 
 /* Below those that clients get from the kernel: one of them might have the port of a server that is
@@ -192,11 +194,16 @@ const struct dlt_user *dlt_process_user(const char *name)
     return &user;
 }
 
+/* The last ones, some of them more than once. */
+static char started[STARTED][DLT_DIRECTORY_SIZE];
+static _Atomic unsigned start_count;
+
 pid_t dlt_process_spawn_as(const char *directory, const char *const *argv, const char *preload,
                            const struct dlt_user *user)
 {
     pid_t parent = getpid(), pid = fork();
 
+    (void)snprintf(started[start_count++ % STARTED], DLT_DIRECTORY_SIZE, "%s", directory);
     if (pid == 0) {
         child_prepare(directory, preload, user);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -269,6 +276,37 @@ bool dlt_process_wait(pid_t *pid, bool (*answers)(void *arg), void *arg)
     }
     errno = ETIMEDOUT;
     return false;
+}
+
+static void log_show(const char *directory)
+{
+    char path[DLT_DIRECTORY_SIZE + 16], lines[TAIL_LINES][256];
+    unsigned count = 0;
+    FILE *log = NULL;
+
+    (void)snprintf(path, sizeof path, "%s/log", directory);
+    log = fopen(path, "re");
+    if (log == NULL)
+        return;
+    while (fgets(lines[count % TAIL_LINES], sizeof lines[0], log) != NULL)
+        count++;
+    (void)fclose(log);
+    (void)fprintf(stderr, "# the end of %s:\n", path);
+    for (unsigned i = count > TAIL_LINES ? count - TAIL_LINES : 0; i < count; i++)
+        (void)fprintf(stderr, "#   %.*s\n", (int)strcspn(lines[i % TAIL_LINES], "\n"),
+                      lines[i % TAIL_LINES]);
+}
+
+void dlt_process_logs_show(void)
+{
+    for (unsigned i = 0; i < STARTED; i++) {
+        bool again = false;
+
+        for (unsigned j = 0; j < i; j++)
+            again = again || strcmp(started[i], started[j]) == 0;
+        if (!again && started[i][0] != '\0')
+            log_show(started[i]);
+    }
 }
 
 void dlt_process_why(char *why, size_t size, const char *directory, const char *what)

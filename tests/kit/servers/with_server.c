@@ -15,7 +15,7 @@
  * user u (password secret) may use the keys that begin with "locks/", and nothing else.
  * zookeeper-cluster: three servers with a leader; {port}, {port2}, {port3} are theirs. An argument
  * of zookeeper is a line of its zoo.cfg. {name} is the database, prefix or root that is there for
- * COMMAND: "locks".
+ * COMMAND: "locks". If COMMAND fails, the ends of the logs of its own servers are shown.
  *
  * with_server mariadb|postgres|etcd|zookeeper --begin|--end
  *
@@ -24,6 +24,7 @@
  * uses that one, with a {name} of its own, and fails if there is none.
  */
 #include "kinds.h"
+#include "ruler.h"
 #include "run_server.h"
 
 #include <stdio.h>
@@ -32,8 +33,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SERVERS_MAX 9
-#define WORDS_MAX   ((2 * 6 + DLT_CLUSTER_COUNT) * SERVERS_MAX + 1)
+#define SERVERS_MAX  9
+#define EXIT_SKIPPED 77
+#define WORDS_MAX    ((2 * 6 + DLT_CLUSTER_COUNT) * SERVERS_MAX + 1)
 
 struct word {
     char name[24], value[96];
@@ -72,6 +74,24 @@ static int run(char **argv, const struct word *words)
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         return 126;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* A command that fails, and is no skipped one: what the machine took, and what the servers said. */
+static int run_and_tell(char **argv, const struct word *words)
+{
+    int64_t begin_ns = dlt_ruler_now_ns();
+    struct dlt_measure measure;
+    int status = 0;
+
+    dlt_ruler_start();
+    status = run(argv, words);
+    if (status != 0 && status != EXIT_SKIPPED) {
+        (void)dlt_ruler_judge(begin_ns, dlt_ruler_now_ns(), 0, &measure);
+        (void)fprintf(stderr, "# status %d after %.0f ms, of which the machine took %.0f\n", status,
+                      measure.took_ms, measure.stolen_ms);
+        dlt_process_logs_show();
+    }
+    return status;
 }
 
 /* "{port}" or, with a number, "{port2}". */
@@ -165,7 +185,7 @@ static int run_with_path(char **argv, const struct word *words, const char *name
 
     (void)snprintf(path, sizeof path, "/%s", name);
     (void)setenv("DLT_PATH", path, 1);
-    return run(argv, words);
+    return run_and_tell(argv, words);
 }
 
 static int usage(void)

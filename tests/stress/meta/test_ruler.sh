@@ -73,14 +73,26 @@ late_in_a_script() {
     ! lasted 0 5000 100 && lasted 0 50 100 && ! lasted 60 50 100
 }
 
+failure_speaks() {
+    ! "$bin/with_server" redis -- false >"$tap_tmp/out" 2>&1 &&
+        grep -E '^# status 1 after [0-9]+ ms, of which the machine took [0-9]+$' "$tap_tmp/out" &&
+        grep -E '^# the end of .*/log:$' "$tap_tmp/out" && grep '^#   .*Redis is starting' "$tap_tmp/out" &&
+        [ -z "$("$bin/with_server" redis -- true 2>&1)" ]
+}
+
+failure_says_how_to_repeat_it() {
+    printf '%s\n' '1/1 Testing: test_x' 'Output:' '1..1' 'not ok 1 - a' '<end of output>' 'Test Failed.' >"$tap_tmp/run"
+    awk -v preset=asan -f "$source_dir/scripts/tap-sum.awk" "$tap_tmp/run" | grep -x ' *again: scripts/test asan -t test_x'
+}
+
 check "a script: what is late fails, and what is early" late_in_a_script
 rm -f "$tap_tmp/void"
-check "a slow machine: threads that wait" slow "$bin/test_waiters"
-check "... a plugin" slow "$bin/test_sqlite_slots"
-check "... losses, by conformance" cases_on_sqlite 'loss_*'
+check "a slow machine: losses, by conformance" cases_on_sqlite 'loss_*'
 check "... times, by conformance" cases_on_sqlite 'time_of_*'
 check "... the command" slow "$source_dir/tests/cli/data.sh"
 check "an answer that comes late fails the case that judges it" late_is_seen
+check "a failure shows what the machine took, and what the server said" failure_speaks
+check "... and the command that repeats it" failure_says_how_to_repeat_it
 for test in "$@"; do
     check "a slow machine: ${test##*/}" slow "$test"
 done
