@@ -264,6 +264,32 @@ class Locks(unittest.TestCase):
                 raise ZeroDivisionError
         self.assertTrue(dlock.Lock("acquire").try_acquire())
 
+    def test_acquired_is_held(self):
+        """what acquire returned is for one block, which never runs without the lock"""
+        lock = dlock.Lock("stale")
+
+        def has_no_block(acquired, kind):
+            with self.assertRaises(kind):
+                with acquired:
+                    self.fail("the block runs")
+
+        acquired = lock.acquire()
+        lock.release()
+        has_no_block(acquired, dlock.NotHeld)
+        acquired = lock.acquire()
+        with acquired:
+            has_no_block(acquired, dlock.NotHeld)
+        has_no_block(acquired, dlock.NotHeld)
+        with lock:
+            has_no_block(acquired, dlock.NotHeld)
+            self.assertTrue(lock.held)
+        acquired = lock.acquire()
+        with dlock.Client() as client:
+            client.break_lock("stale")
+        self.assertRaises(dlock.Lost, lock.renew)
+        has_no_block(acquired, dlock.Lost)
+        lock.acquire().release()
+
     def test_says_who(self):
         """Busy and Timeout say who holds the lock"""
         with dlock.Lock("who", label="job 7") as lock:
@@ -297,6 +323,7 @@ class Locks(unittest.TestCase):
             self.assertEqual({each.permit for each in dlock.Client(URI).inspect("seats")}, {0, 1})
             self.assertEqual(copy.copy(first)._options.limit, 2)
         self.assertRaises(dlock.Invalid, dlock.Semaphore("seats", 5000).acquire)
+        self.assertRaises(ValueError, dlock.Semaphore, "seats", 0)  # it would be a lock
 
     def test_set(self):
         """a set holds all of its names or none, in any order"""

@@ -124,6 +124,8 @@ class Semaphore(Lock):
     limit. options: as of Lock."""
 
     def __init__(self, name: Name, limit: int, **options: Any) -> None:
+        if limit < 1:
+            raise ValueError(f"limit is {limit}, want 1 to 1000 permits")
         self._limit = limit
         super().__init__(name, **options)
         self._made_of["limit"] = limit

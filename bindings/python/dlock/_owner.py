@@ -25,15 +25,22 @@ O = TypeVar("O", bound="Owner[Any]")
 
 class Acquired(Generic[O]):
     """What acquire returns: `with lock.acquire():` unlocks at the end of the block. It has all that
-    the lock has."""
+    the lock has. It is for one block: without the lock, or in a second one, `with` raises."""
 
     def __init__(self, owner: O) -> None:
         self._owner = owner
+        self._had_block = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._owner, name)
 
     def __enter__(self) -> O:
+        if self._had_block:
+            raise NotHeld("what acquire returned is for one block: acquire again")
+        self._had_block = True
+        if not self._owner.held:
+            self._owner.release()  # raises Lost, which nobody else would acknowledge
+            raise NotHeld
         return self._owner
 
     def __exit__(self, kind: object, *_: object) -> None:
