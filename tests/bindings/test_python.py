@@ -574,6 +574,26 @@ class Processes(unittest.TestCase):
             self.assertTrue(pool.apply(dlock.Lock.try_acquire, (lock,)))
 
 
+    def test_signal_at_a_look(self):
+        """the handler of a signal may raise while inspect, list and waiters wait for the store"""
+        class Interrupt(BaseException):
+            pass
+
+        def interrupt(*_):
+            raise Interrupt
+
+        old = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, old)
+        with dlock.Client(REDIS) as client, dlock.Lock("look", client=client), \
+                socket.create_connection(("127.0.0.1", int(PORT))) as server:
+            for look in client.inspect, client.list, client.waiters:
+                server.sendall(b"CLIENT PAUSE 300\r\n")
+                self.assertEqual(server.recv(100), b"+OK\r\n")
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                self.assertRaises(Interrupt, look, "look")
+            self.assertEqual(len(client.inspect("look")), 1)
+
+
 # Each round is interrupted at a random moment, and again soon after. The holder comes and goes: an
 # acquire has to wait or not. Prints how many rounds were interrupted, and how many left the lock.
 INTERRUPTS = """

@@ -128,8 +128,8 @@ class Client:
             return False
 
         function = c.TextFunction(add)
-        check(c.call("dlock_client_metrics", self.pointer(),
-                     (ctypes.c_char_p * (len(pairs) + 1))(*pairs, None), function, None))
+        check(c.call_with_callback("dlock_client_metrics", self.pointer(),
+                                   (ctypes.c_char_p * (len(pairs) + 1))(*pairs, None), function, None))
         return b"".join(lines).decode()
 
     def break_lock(self, name: Name, owner: str | None = None) -> None:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 import pathlib
+import threading
 import types
 from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_int32, c_int64
 from ctypes import c_size_t, c_uint32, c_uint64, c_void_p
@@ -195,3 +197,36 @@ def call(name: str, *arguments: Any) -> tuple[int, str]:
     error = sized(Error)
     status = getattr(library, name)(*arguments, byref(error))
     return status, text_of(error)
+
+
+def call_with_callback(name: str, *arguments: Any) -> tuple[int, str]:
+    """call, for a function that calls Python back. In the main thread the handler of a signal could
+    run in the callback, where what it raises is lost with a part of the answer: another thread
+    calls. An interrupt is raised as soon as the call has ended."""
+    ended: list[Any] = []  # the answer, or what ctypes raised
+    waiting = _thread.allocate_lock()
+    interrupt: BaseException | None = None
+
+    def run() -> None:
+        try:
+            ended.append(call(name, *arguments))
+        except BaseException as error:
+            ended.append(error)
+        waiting.release()
+
+    if threading.current_thread() is not threading.main_thread():
+        return call(name, *arguments)
+    waiting.acquire()
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError:  # there can be no more threads
+        return call(name, *arguments)
+    while not ended:
+        try:
+            waiting.acquire()
+        except BaseException as error:
+            interrupt = error
+    failed = interrupt or ended[0]
+    if isinstance(failed, BaseException):
+        raise failed
+    return ended[0]  # type: ignore[no-any-return]

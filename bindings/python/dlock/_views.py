@@ -87,7 +87,8 @@ class _Views(Generic[V]):
             self.views.append(make(info.contents))
             return False
 
-        return c.call(name, client, key, len(key), *arguments, type(self).function(add), None)
+        return c.call_with_callback(name, client, key, len(key), *arguments,
+                                    type(self).function(add), None)
 
 
 class Holders(_Views[Holder]):
