@@ -198,12 +198,17 @@ const struct dlt_user *dlt_process_user(const char *name)
 static char started[STARTED][DLT_DIRECTORY_SIZE];
 static _Atomic unsigned start_count;
 
+void dlt_process_logs_add(const char *directory)
+{
+    (void)snprintf(started[start_count++ % STARTED], DLT_DIRECTORY_SIZE, "%s", directory);
+}
+
 pid_t dlt_process_spawn_as(const char *directory, const char *const *argv, const char *preload,
                            const struct dlt_user *user)
 {
     pid_t parent = getpid(), pid = fork();
 
-    (void)snprintf(started[start_count++ % STARTED], DLT_DIRECTORY_SIZE, "%s", directory);
+    dlt_process_logs_add(directory);
     if (pid == 0) {
         child_prepare(directory, preload, user);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -70,9 +70,10 @@ size_t dlt_process_children(pid_t pid, pid_t *children, size_t most);
  * 0), and ETIMEDOUT after a minute. */
 bool dlt_process_wait(pid_t *pid, bool (*answers)(void *arg), void *arg);
 
-/* For a test that has failed: the end of the log of each server that this process has started, and
- * that still has its directory; to standard error, as comments of TAP. */
+/* For a test that has failed: the end of the log of each server that this process has started, or
+ * added by its directory, and that still has it; to standard error, as comments of TAP. */
 void dlt_process_logs_show(void);
+void dlt_process_logs_add(const char *directory);
 
 /* Says what failed, why (errno), and the end of the log. */
 void dlt_process_why(char *why, size_t size, const char *directory, const char *what);

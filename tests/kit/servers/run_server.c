@@ -63,12 +63,16 @@ static void keep(int run, int signals)
 static int signals_open(void)
 {
     sigset_t set;
+    int fd = -1;
 
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
-    return signalfd(-1, &set, SFD_CLOEXEC);
+    fd = signalfd(-1, &set, SFD_CLOEXEC);
+    (void)sigaddset(&set, SIGPIPE); /* whoever asked for the server may have been killed */
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    return fd;
 }
 
 /* ctest waits until nobody has the output of a test. */

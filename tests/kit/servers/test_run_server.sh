@@ -4,7 +4,7 @@
 #
 #     test_run_server.sh SOURCE-DIR BIN-DIR
 set -u
-source_dir=$1 with_server=$2/with_server
+source_dir=$1 with_server=$2/with_server run_directory=$2/../tests/kit/servers/run
 # shellcheck source=tests/kit/tap.sh
 . "$source_dir/tests/kit/tap.sh"
 unset DLT_RUN_SERVER
@@ -45,6 +45,22 @@ ends_with_a_killed_run() {
     same 137 $? && has_ended
 }
 
+outlives_its_begin() {
+    a_run "file=$run_directory/etcd.\$\$
+        \"\$with_server\" etcd --begin >&2 & until [ -e \"\$file\" ]; do sleep 0.01; done
+        kill -KILL \$! && wait \$!
+        until grep -q KEEPER \"\$file\"; do sleep 0.05; done
+        sleep 0.2; $where && \"\$with_server\" etcd --end >&2" && has_ended
+}
+
+shows_its_log() {
+    a_run '"$with_server" mariadb --begin >&2 || exit
+        ! DLT_RUN_SERVER=mariadb "$with_server" mariadb -- false 2>&1
+        "$with_server" mariadb --end >&2' >"$tap_tmp/told" || return
+    cat "$tap_tmp/told"
+    grep -q '^# the end of .*/log:$' "$tap_tmp/told" && grep -q '^#   .*ready for connections' "$tap_tmp/told"
+}
+
 # A process that has left the run: its parent has ended. Its status is the last line of the file.
 has_left='( parent=$BASHPID; {
     me=$BASHPID
@@ -76,6 +92,8 @@ fails_without_the_program() {
 
 check "each test has a name of its own on the server of the run" has_names_of_their_own
 check "a killed run leaves no server" ends_with_a_killed_run
+check "a server outlives the program that began it, if that is killed" outlives_its_begin
+check "a test that fails shows the log of the server of the run" shows_its_log
 check "what is no process of the run gets no server, and fails" is_not_another_runs
 check "a test that ends the server makes the run fail" tells_of_a_test_that_ended_it
 check "a server that cannot begin fails" fails_without_the_program

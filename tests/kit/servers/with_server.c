@@ -15,7 +15,7 @@
  * user u (password secret) may use the keys that begin with "locks/", and nothing else.
  * zookeeper-cluster: three servers with a leader; {port}, {port2}, {port3} are theirs. An argument
  * of zookeeper is a line of its zoo.cfg. {name} is the database, prefix or root that is there for
- * COMMAND: "locks". If COMMAND fails, the ends of the logs of its own servers are shown.
+ * COMMAND: "locks". If COMMAND fails, the ends of the logs of its servers are shown.
  *
  * with_server mariadb|postgres|etcd|zookeeper --begin|--end
  *
@@ -280,9 +280,14 @@ static int beside_the_runs(const struct order *order)
         (void)fprintf(stderr, "with_server: this run has no server: %s\n", order->kind->name);
         return 69;
     }
-    (void)snprintf(name, sizeof name, "locks_%d", (int)getpid());
+    /* A run may have more processes than there are pids. */
+    (void)snprintf(name, sizeof name, "locks_%d_%x", (int)getpid(),
+                   (unsigned)(dlt_ruler_now_ns() / 1000000));
     lines_read(file, name_add(words, name));
     (void)fclose(file);
+    for (const struct word *word = words; word->name[0] != '\0'; word++)
+        if (strcmp(word->name, "{dir}") == 0)
+            dlt_process_logs_add(word->value);
     return order->kind->name_make(name) ? run_with_path(order->command, words, name) : 69;
 }
 
