@@ -41,12 +41,15 @@ static void check(struct dlt_party *party, const char *slot, enum dlock_status g
     }
 }
 
+/* A lease of its own is as long as was asked for. */
 static void check_lease(const struct dlt_party *party, const char *slot, const char *when)
 {
-    DLT_CHECK(party->side.grant.lease_ms > 0 &&
-                  party->side.grant.lease_ms <= party->attempt.req.ttl_ms,
-              "%s by %s, %s: lease_ms is %lld, want 1 to %lld, the ttl", slot, party->who, when,
-              (long long)party->side.grant.lease_ms, (long long)party->attempt.req.ttl_ms);
+    int64_t most_ms = party->attempt.req.ttl_ms;
+    int64_t least_ms = dlt_party_is_leased(party) ? most_ms : 1;
+
+    DLT_CHECK(party->side.grant.lease_ms >= least_ms && party->side.grant.lease_ms <= most_ms,
+              "%s by %s, %s: lease_ms is %lld, want %lld to %lld, the ttl", slot, party->who, when,
+              (long long)party->side.grant.lease_ms, (long long)least_ms, (long long)most_ms);
 }
 
 void dlt_tries(struct dlt_party *party, enum dlock_status want, const char *when)

@@ -298,7 +298,8 @@ void dlt_slots_names_are_bytes(struct dlt_run *run)
         dlt_tries(a, DLOCK_OK, "of one name of many [TRY-7]");
         named(b, names[i].bytes, names[i].len);
         dlt_tries(b, DLOCK_BUSY, "of the same bytes [TRY-7]");
-        for (size_t j = 0; j < sizeof names / sizeof names[0]; j += i == 0 ? 1 : 5) {
+        for (size_t j = i == 0 ? 1 : (i - 1) % 5; j < sizeof names / sizeof names[0];
+             j += i == 0 ? 1 : 5) { /* among them the one before */
             if (j == i)
                 continue;
             named(b, names[j].bytes, names[j].len);
