@@ -340,8 +340,9 @@ struct dlock_backend_ops {
      *
      * [INT-1] Waits for nothing. A mutex of the plugin that is never held across I/O is fine. May
      *         be repeated.
-     * [INT-2] Sticky: if it comes first, every later lock or watch of the attempt returns
-     *         CANCELED. OK is returned nevertheless if the grant came first.
+     * [INT-2] Sticky: every later lock or watch of the attempt returns CANCELED at once. OK may be
+     *         returned instead if the attempt has been granted the lock by then: a store need not
+     *         know which of the two came first. After CANCELED the grant is passed on [LEA-1].
      * [INT-3] self is the session that the call runs on, or is about to run on. Never called once
      *         dequeue, unlock or forget of the attempt began.
      * [INT-4] req NULL: ends the wait_any that runs on this session, or else the next one.
