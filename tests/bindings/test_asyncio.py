@@ -420,6 +420,34 @@ class Async(unittest.TestCase):
         client.close()
         self.assertEqual((len(total), len(set(total))), (80, 80))
 
+    def test_main_is_told(self):
+        """the main thread knows at once that it has the lock, also if a loop's thread takes the notice"""
+        client = dlock.Client(URI)
+
+        async def waits():
+            async with dlock.Lock("told by a loop", client=client, timeout=60):
+                pass
+
+        with dlock.Lock("told by a loop"):
+            thread = threading.Thread(target=lambda: asyncio.run(waits()))
+            thread.start()
+            for _ in range(60):
+                released, holder = [], dlock.Lock("told")
+                holder.acquire()
+
+                def release():
+                    time.sleep(0.02)  # the main thread waits, most of the time
+                    released.append(tap.Within(0.5))
+                    holder.release()
+
+                other = threading.Thread(target=release)
+                other.start()
+                with dlock.Lock("told", client=client, timeout=60):
+                    released[0].check()
+                other.join()
+        thread.join()
+        client.close()
+
     def test_closed(self):
         """a client that is closed ends the waits of its tasks"""
         async def main():

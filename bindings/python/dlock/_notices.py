@@ -140,7 +140,8 @@ class Notices:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         while wait.result is None:
-            poll.poll(1000)  # ms: another thread may take the notice, or close the client
+            # ms: another thread may take the notice, which wakes nobody, or close the client.
+            poll.poll(20 if self._watches or self._reaps else 1000)
             with self._mutex:
                 # Before this thread takes their notices: it may be interrupted, and not they.
                 for watch in list(self._watches.values()):
