@@ -19,7 +19,10 @@ stand_in() {
 }
 
 stand_in dpkg-query <<'END'
-printf %s "${PACKAGES-installed}"
+case " ${MISSING-} " in
+*" ${!#} "*) ;;
+*) printf %s "${PACKAGES-installed}" ;;
+esac
 END
 stand_in cmake <<'END'
 printf '%s\n' "$*" >>"${CMAKE_LOG-/dev/null}"
@@ -76,6 +79,10 @@ ends "no tests match" 1 "0 passed, 1 failed" LOG=empty -- dev asan -R nothing
 ends "does not configure" 1 "0 passed, 2 failed" CONFIGURE_STATUS=1 -- dev asan
 ends "does not build" 1 "0 passed, 1 failed" BUILD_STATUS=1 -- dev
 ends "packages missing, and nobody to install them" 1 "0 passed, 1 failed" PACKAGES=
+ends "the quick run needs no mypy, patchelf or mmdebstrap" 0 "6 passed, 0 failed" "MISSING=mypy patchelf mmdebstrap"
+for package in mypy patchelf mmdebstrap; do
+    ends "the whole run needs $package" 1 "0 passed, 1 failed" MISSING=$package -- --full
+done
 ends "an unknown option" 64 "" -- --frobnicate
 
 # What fails is not run again.
