@@ -30,7 +30,9 @@ class Within:
         if took_ms > self.most_ms:
             command = [os.environ["DLT_RULER"], "judge", Within._file, str(took_ms), str(self.most_ms)]
             ruling = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-            if ruling.returncode not in (0, 79):
+            if ruling.returncode == 79:  # it could not be judged, which scripts/test counts
+                print("# void: " + ruling.stdout.strip(), flush=True)
+            elif ruling.returncode != 0:
                 raise AssertionError("late: " + ruling.stdout.strip())
 
 

@@ -15,7 +15,6 @@ tap_result() {
     tap_count=$((tap_count + 1))
     if [ "$1" -eq 0 ] && [ -e "$tap_tmp/void" ]; then
         printf 'ok %d - %s # void %s\n' "$tap_count" "$2" "$(paste -sd ';' "$tap_tmp/void")"
-        rm -f "$tap_tmp/void"
     elif [ "$1" -eq 0 ]; then
         printf 'ok %d - %s\n' "$tap_count" "$2"
     else
@@ -23,6 +22,7 @@ tap_result() {
         printf 'not ok %d - %s\n' "$tap_count" "$2"
         sed 's/^/#   /' "$tap_tmp/log"
     fi
+    rm -f "$tap_tmp/void"
 }
 
 # check TEXT COMMAND...: passes if the command succeeds.

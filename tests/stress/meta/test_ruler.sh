@@ -73,6 +73,30 @@ late_in_a_script() {
     ! lasted 0 5000 100 && lasted 0 50 100 && ! lasted 60 50 100
 }
 
+# A program stands for the ruler: the machine took more than the bound.
+void_in_python() {
+    printf '%s\n' '#!/bin/sh' '[ "$1" = watch ] || { echo "200 ms, of which the machine took 150; at most 0"; exit 79; }' \
+        >"$tap_tmp/void-ruler"
+    chmod +x "$tap_tmp/void-ruler"
+    (cd "$source_dir/tests/bindings" && DLT_RULER=$tap_tmp/void-ruler python3 -B -c \
+        'import tap, time; w = tap.Within(0); time.sleep(0.01); w.check()') >"$tap_tmp/out" &&
+        same "# void: 200 ms, of which the machine took 150; at most 0" "$(cat "$tap_tmp/out")"
+}
+
+# A bound that was void says nothing of the next test.
+void_of_another_test() {
+    (
+        tap_count=0
+        rm -f "$tap_tmp/void"
+        : >"$tap_tmp/log"
+        echo "it was void" >"$tap_tmp/void"
+        tap_result 1 "fails"
+        tap_result 0 "passes"
+    ) >"$tap_tmp/out"
+    rm -f "$tap_tmp/void"
+    grep -x 'ok 2 - passes' "$tap_tmp/out"
+}
+
 failure_speaks() {
     ! "$bin/with_server" redis -- false >"$tap_tmp/out" 2>&1 &&
         grep -E '^# status 1 after [0-9]+ ms, of which the machine took [0-9]+$' "$tap_tmp/out" &&
@@ -87,6 +111,8 @@ failure_says_how_to_repeat_it() {
 
 check "a script: what is late fails, and what is early" late_in_a_script
 rm -f "$tap_tmp/void"
+check "a void bound in Python is told" void_in_python
+check "a void bound is that of its test alone" void_of_another_test
 check "a slow machine: losses, by conformance" cases_on_sqlite 'loss_*'
 check "... times, by conformance" cases_on_sqlite 'time_of_*'
 check "... the command" slow "$source_dir/tests/cli/data.sh"
