@@ -66,7 +66,7 @@ static bool shows_none_soon(const struct dlt_run *run, struct dlock_client *clie
     int64_t start_ns = dlt_now_ns();
 
     while (dlt_inspect(client, name).count > 0) {
-        if (dlt_ms_since(start_ns) > (double)run->slack_ms)
+        if (dlt_ruler_judge(start_ns, dlt_now_ns(), run->slack_ms, NULL) == DLT_LATE)
             return false;
         dlt_sleep_ms(10);
     }

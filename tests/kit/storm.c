@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "storm.h"
+#include "ruler.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -79,7 +80,7 @@ static void turn(struct dlt_storm_worker *worker, struct dlock *lock)
     enum dlock_status status = reads(worker) ? dlock_timedrdlock(lock, storm->wait_ms, &err)
                                              : dlock_timedlock(lock, storm->wait_ms, &err);
 
-    if (now_ms() - begin > storm->wait_ms + LATE_MS)
+    if (!dlt_took_within(now_ms() - begin, storm->wait_ms + LATE_MS))
         atomic_fetch_add(&storm->late, 1);
     if (status == DLOCK_OK) {
         hold(worker, dlock_fence(lock));

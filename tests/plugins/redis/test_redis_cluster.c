@@ -99,7 +99,7 @@ static void unknown_count(enum dlock_status status, int64_t *since_ms)
         return;
     }
     (void)atomic_fetch_add(&unknown, 1);
-    if (now_ms() - *since_ms > SLACK_MS)
+    if (!dlt_took_within(now_ms() - *since_ms, SLACK_MS))
         (void)atomic_fetch_add(&staying, 1);
 }
 
