@@ -55,6 +55,28 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
                            : __real_pthread_cond_timedwait(cond, mutex, until);
 }
 
+/* The engine whose clock pauses count on, and the thread that moves it. */
+static struct dlt_engine *_Atomic pausing;
+static pthread_t mover;
+
+int __real_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+                           struct timespec *left);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+                           struct timespec *left);
+
+/* The mover itself pauses in real time: nobody else would wake it. */
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+                           struct timespec *left)
+{
+    struct dlt_engine *engine = pausing;
+
+    if (!time_is_virtual || engine == NULL || pthread_equal(pthread_self(), mover) != 0)
+        return __real_clock_nanosleep(clock, flags, time, left);
+    dlt_engine_sleep_until(engine,
+                           engine->now_ns + time->tv_sec * INT64_C(1000000000) + time->tv_nsec);
+    return 0;
+}
+
 static int64_t engine_now(void *ctx)
 {
     struct dlt_engine *engine = ctx;
@@ -126,6 +148,8 @@ enum dlock_status dlt_engine_try_open(struct dlt_engine *engine, const char *sto
     engine->own = setup->own;
     (void)pthread_mutex_init(&engine->mutex, NULL);
     (void)pthread_cond_init(&engine->moved, NULL);
+    mover = pthread_self();
+    pausing = engine;
     options.log = engine_log;
     options.log_arg = engine;
     if (setup->callback) {
@@ -179,6 +203,7 @@ void dlt_engine_close(struct dlt_engine *engine)
 {
     dlock_client_close(engine->client); /* NULL is fine */
     engine->client = NULL;
+    pausing = NULL;
     (void)pthread_cond_destroy(&engine->moved);
     (void)pthread_mutex_destroy(&engine->mutex);
 }

@@ -13,6 +13,9 @@
 #define ADDED (DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP)
 #define OLD   PLUGIN "/../../tests/plugins/postgresql/row_functions_1.sql"
 
+/* Tests run side by side: two GRANTs on one schema end with "tuple concurrently updated". */
+#define ALONE "DO $do$ BEGIN PERFORM pg_advisory_xact_lock(7); END $do$; "
+
 static struct dlt_postgres server;
 static struct dlt_session s, t;
 static struct dlt_request a, b;
@@ -277,13 +280,14 @@ Test(upgrade, LIM_1_readers_stay_out_when_the_earlier_functions_were_put_back)
 }
 
 /* Another role puts functions with the marks of new ones beside the old ones. */
-#define MARKED                                                                                     \
-    "GRANT CREATE ON SCHEMA public TO least; SET ROLE least; DO $do$ DECLARE f text;"              \
-    " BEGIN FOR f IN SELECT DISTINCT proname FROM pg_proc WHERE"                                   \
-    " starts_with(proname, '%s_') AND pronamespace = 'public'::regnamespace LOOP EXECUTE 'CREATE " \
-    "FUNCTION public.' ||"                                                                         \
-    " f || '(oid) RETURNS void LANGUAGE plpgsql AS ''BEGIN -- dlock version 1\n"                   \
-    "-- dlock functions 2\n-- dlock functions 3\nEND'''; END LOOP; END $do$; RESET ROLE;"
+#define MARKED                                                                                   \
+    ALONE "GRANT CREATE ON SCHEMA public TO least; SET ROLE least; DO $do$ DECLARE f text;"      \
+          " BEGIN FOR f IN SELECT DISTINCT proname FROM pg_proc WHERE"                           \
+          " starts_with(proname, '%s_') AND pronamespace = 'public'::regnamespace LOOP EXECUTE " \
+          "'CREATE "                                                                             \
+          "FUNCTION public.' ||"                                                                 \
+          " f || '(oid) RETURNS void LANGUAGE plpgsql AS ''BEGIN -- dlock version 1\n"           \
+          "-- dlock functions 2\n-- dlock functions 3\nEND'''; END LOOP; END $do$; RESET ROLE;"
 
 /* Functions 2 found names by the search_path of the caller, and had no mark of functions 3. */
 static void replaced_under_a_lock(const char *strategy, const char *file)
