@@ -30,6 +30,7 @@ static void tear_down(void)
 {
     dlt_store_close(&t);
     dlt_store_close(&s);
+    (void)umount2(directory, MNT_DETACH); /* some tests mount it: the one below is left */
     dlt_store_remove(directory);
 }
 
