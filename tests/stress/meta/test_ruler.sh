@@ -79,7 +79,7 @@ void_in_python() {
         >"$tap_tmp/void-ruler"
     chmod +x "$tap_tmp/void-ruler"
     (cd "$source_dir/tests/bindings" && DLT_RULER=$tap_tmp/void-ruler python3 -B -c \
-        'import tap, time; w = tap.Within(0); time.sleep(0.01); w.check()') >"$tap_tmp/out" &&
+        'import tap, time; w = tap.Within(0); time.sleep(0.01); w.check(); w.check()') >"$tap_tmp/out" &&
         same "# void: 200 ms, of which the machine took 150; at most 0" "$(cat "$tap_tmp/out")"
 }
 
