@@ -31,7 +31,8 @@ static void each(struct dlt_run *run, int64_t call_ms, const char *order, bool l
     dlt_subject_end(&subject);
 }
 
-/* At each step of what goes in that direction, until all of it has passed. */
+/* At each step of what goes in that direction, until all of it has passed. how NULL: nothing goes
+ * from its n-th message on, for each n: an answer of each exchange is the last one. */
 static void each_place(struct dlt_run *run, int64_t call_ms, const char *direction, const char *how)
 {
     struct dlt_subject subject;
@@ -41,10 +42,14 @@ static void each_place(struct dlt_run *run, int64_t call_ms, const char *directi
         bool answered = !dlt_strike_applies(&subject, (enum dlt_what)what);
         char order[48];
 
-        for (int64_t at = 1; !answered; at += step()) {
-            (void)snprintf(order, sizeof order, "cut %s %lld %s", direction, (long long)at, how);
+        for (int64_t at = 1; !answered; at += how != NULL ? step() : 1) {
+            if (how != NULL)
+                (void)snprintf(order, sizeof order, "cut %s %lld %s", direction, (long long)at,
+                               how);
+            else
+                (void)snprintf(order, sizeof order, "hold %s +%lld", direction, (long long)at);
             answered = dlt_strike(&subject, (enum dlt_what)what, call_ms, order, false) == DLOCK_OK;
-            DLT_CHECK(answered || at < MOST, "%s does not pass with %lld bytes",
+            DLT_CHECK(answered || at < MOST, "%s does not pass with %lld bytes, or messages",
                       dlt_what_name((enum dlt_what)what), (long long)at);
         }
     }
@@ -74,6 +79,11 @@ void dlt_slots_answer_cut(struct dlt_run *run)
 void dlt_slots_half_an_answer(struct dlt_run *run)
 {
     each_place(run, 4 * dlt_strike_short_ms(), "s2c", "hang");
+}
+
+void dlt_slots_answers_end(struct dlt_run *run)
+{
+    each_place(run, 4 * dlt_strike_short_ms(), "s2c", NULL);
 }
 
 /* It comes when the caller has gone. */

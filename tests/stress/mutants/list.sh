@@ -393,3 +393,14 @@ mutant 61 "leases count from the answer to a shared exchange" "test_engine_combi
     "test_engine_combine --filter '*/C2_a_lease*'" \
     core/acquire/try_batch.c "dl_acquire_steps_tried(exchange.attempts[i], batch->sent_ns," \
     "dl_acquire_steps_tried(exchange.attempts[i], dl_client_now(client),"
+
+mutant 62 "a commit without an answer is taken for no" "$mysql dlock-faultproxy" \
+    "with_server mariadb -- ./dlock-slot-check --slack 1000 --proxy 127.0.0.1:{port} --only answers_end mysql 'mysql://u:secret@127.0.0.1:{port}/locks?strategy=row&session_grace=2s'" \
+    plugins/mysql/transaction.c '    conn->in_transaction = false;
+    return transaction_end(conn, "COMMIT", err);' '    enum dlock_status status = transaction_end(conn, "COMMIT", err);
+    conn->in_transaction = false;
+    return status;'
+
+mutant 63 "a client's session is not closed" "$zookeeper dlock-slot-check" \
+    "$(slots zookeeper zookeeper closed_session 'zk://127.0.0.1:{port}/a?ttl=3s')" \
+    plugins/zookeeper/link.c "(link->events & POLLOUT) != 0 ? SHUT_RDWR : SHUT_RD" "SHUT_RDWR"
