@@ -17,13 +17,18 @@ a_run() {
 # The directory of the server, and its keeper: a test of the run writes them to where.
 where='DLT_RUN_SERVER=etcd "$with_server" etcd -- bash -c '\''echo {dir} $DLT_RUN_KEEPER'\'' >'"$tap_tmp/where"
 
+# lives PID: a zombie does not. In a container nobody may reap it.
+lives() {
+    grep -qs '^State:.[^Z]' "/proc/$1/status"
+}
+
 # has_ended: the server and its keeper are no more, soon.
 has_ended() {
     local directory keeper i
     read -r directory keeper <"$tap_tmp/where"
     [ -n "$keeper" ] || return
     for ((i = 0; i < 200; i++)); do
-        ! [ -e "$directory" ] && ! kill -0 "$keeper" 2>/dev/null && return
+        ! [ -e "$directory" ] && ! lives "$keeper" && return
         sleep 0.05
     done
     echo "left: $directory, $keeper"
@@ -80,7 +85,7 @@ is_not_another_runs() {
 
 tells_of_a_test_that_ended_it() {
     a_run "\"\$with_server\" etcd --begin >&2 && $where && read -r _ keeper <$tap_tmp/where &&
-        kill -KILL \$(pgrep -P \"\$keeper\") && until ! kill -0 \"\$keeper\" 2>/dev/null; do sleep 0.05; done
+        kill -KILL \$(pgrep -P \"\$keeper\") && $(declare -f lives) && while lives \"\$keeper\"; do sleep 0.05; done
         \"\$with_server\" etcd --end" >"$tap_tmp/end"
     same 1 $? && grep -q "^not ok 1" "$tap_tmp/end" && has_ended
 }
