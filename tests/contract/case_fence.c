@@ -97,7 +97,7 @@ void dlt_case_fence_over_processes(struct dlt_run *run)
     uint64_t last = 0;
 
     for (int i = 0; i < 2; i++) {
-        DLT_OK(dlock_timedlock(lock, 10000, &dlt_err));
+        DLT_OK(dlock_timedlock(lock, dlt_death_ms(run, client, 0) + 10000, &dlt_err));
         fence_rise(&last, dlock_fence(lock), "a killed process");
         DLT_OK(dlock_unlock(lock, &dlt_err));
         dlt_child_start(&child, run, NULL);

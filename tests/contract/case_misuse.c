@@ -130,6 +130,28 @@ static int64_t longest_find(struct dlock_client *client, int64_t refused_ms)
     return least_ms;
 }
 
+/* Refused at the acquire. Returns what a lock of the client gets. */
+static int64_t longest_asked(const struct dlt_run *run, struct dlock_client *client,
+                             int64_t refused_ms)
+{
+    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = refused_ms};
+    struct dlt_name name = dlt_name(run, "x");
+    struct dlock *lock = NULL;
+
+    DLT_OK(dlock_new(client, name.text, name.len, &options, &lock, &dlt_err));
+    DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_CONFIG);
+    DLT_CHECK(dlt_err.message[0] != '\0', "the refusal has no text");
+    dlock_free(lock);
+    return dlt_ttl(client, 0);
+}
+
+static int64_t longest_ms(const struct dlt_run *run, struct dlock_client *client, int64_t week_ms)
+{
+    if (dlock_client_ttl_ms(client, week_ms) == 0)
+        return longest_find(client, week_ms);
+    return dlt_ttl_asked(client, week_ms) == 0 ? longest_asked(run, client, week_ms) : week_ms;
+}
+
 void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
 {
     static const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
@@ -137,9 +159,7 @@ void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
     struct dlock *shortest = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    longest_taken(run, client,
-                  dlock_client_ttl_ms(client, week_ms) != 0 ? week_ms
-                                                            : longest_find(client, week_ms));
+    longest_taken(run, client, longest_ms(run, client, week_ms));
     /* 50 ms may be over before the answer is here; one in many has to get through. */
     shortest = dlt_lock(run, client, "y", 50);
     for (int i = 0; i < 50 && status != DLOCK_OK; i++)

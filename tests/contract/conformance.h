@@ -22,6 +22,10 @@ enum {
     DLT_STOPS = 1u << 3      /* ... and --stop-cmd */
 };
 
+/* More of the flags: so many clients are open at once; without, some. */
+#define DLT_CLIENTS(n)        ((unsigned)(n) << 8)
+#define DLT_CLIENTS_OF(flags) ((flags) >> 8)
+
 struct dlt_case {
     const char *name;
     const char *clauses; /* "C1 TRY-1": docs/guarantees.md and plugin.h */

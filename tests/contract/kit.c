@@ -166,9 +166,17 @@ struct dlock_client *dlt_client(const struct dlt_run *run, const char *defaults)
     return client;
 }
 
+int64_t dlt_ttl_within(int64_t ttl_ms)
+{
+    const char *most = getenv("DLT_TTL_MOST");
+    int64_t most_ms = most != NULL ? strtoll(most, NULL, 10) : ttl_ms;
+
+    return ttl_ms < most_ms ? ttl_ms : most_ms;
+}
+
 int64_t dlt_ttl_asked(const struct dlock_client *client, int64_t ttl_ms)
 {
-    return dlock_client_ttl_ms(client, ttl_ms) == 0 ? 0 : ttl_ms;
+    return dlt_ttl_within(ttl_ms) < ttl_ms || dlock_client_ttl_ms(client, ttl_ms) == 0 ? 0 : ttl_ms;
 }
 
 int64_t dlt_ttl(const struct dlock_client *client, int64_t ttl_ms)
@@ -334,11 +342,11 @@ int dlt_ends_with_claim(struct dlock_client *client)
 
 int64_t dlt_death_ms(const struct dlt_run *run, struct dlock_client *client, int64_t other_ms)
 {
-    int64_t ttl_ms = dlt_ttl(client, 0);
+    int64_t ttl_ms = dlt_ttl(client, 0), late_ms = ttl_ms / 20 > 1000 ? ttl_ms / 20 : 1000;
 
     if (!dlt_is_tethered(client))
         return other_ms;
-    return ttl_ms + (ttl_ms / 20 > 1000 ? ttl_ms / 20 : 1000) + run->grid_ms;
+    return ttl_ms + (DLT_TICKS * run->grid_ms > late_ms ? DLT_TICKS * run->grid_ms : late_ms);
 }
 
 struct dlt_holder dlt_inspect_expired(const struct dlt_run *run, struct dlock_client *client,
@@ -348,7 +356,7 @@ struct dlt_holder dlt_inspect_expired(const struct dlt_run *run, struct dlock_cl
     struct dlt_holder holder = dlt_inspect(client, name);
 
     if (dlt_ends_with_claim(client))
-        late_ms = 5000;
+        late_ms = 5000 + DLT_TICKS * run->grid_ms;
     while (holder.count > 0 && dlt_ms_since(start_ns) < (double)late_ms) {
         dlt_sleep_ms(10);
         holder = dlt_inspect(client, name);

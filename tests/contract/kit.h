@@ -21,6 +21,11 @@
 #define DLT_EXIT_VOID    79 /* the machine was too slow to judge a bound: ruler.h */
 #define DLT_NS_PER_MS    INT64_C(1000000)
 
+/* All locks of a client have one ttl: this one suits the cases. */
+#define DLT_ONE_TTL_MS 3000
+/* Steps of the store's clock by which a session with leases in it may end after their ttl. */
+#define DLT_TICKS 4
+
 /* What a case is given. */
 struct dlt_run {
     const char *uri;
@@ -122,6 +127,10 @@ int64_t dlt_op_timeout_ms(const struct dlt_run *run);
 /* A ttl that a renewer keeps: renewals begin after a third of it, and for the other two thirds this
  * machine may stand still. */
 int64_t dlt_kept_ttl_ms(const struct dlt_run *run);
+
+/* ttl_ms, or DLT_TTL_MOST of the environment, if that is less: the runner found that the store
+ * refuses more at the acquire. */
+int64_t dlt_ttl_within(int64_t ttl_ms);
 
 /* The ttl to ask for: ttl_ms, or 0, which is the client's own, if the store gives none so long. */
 int64_t dlt_ttl_asked(const struct dlock_client *client, int64_t ttl_ms);

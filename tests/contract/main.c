@@ -4,6 +4,7 @@
 #include "debug.h"
 #include "expected.h"
 #include "options.h"
+#include "probe.h"
 #include "role.h"
 #include "runner.h"
 
@@ -78,24 +79,6 @@ static int role_main(const char *role)
     dlt_fail(__FILE__, __LINE__, "no role %s", role);
 }
 
-/* This process tells the runner about the store: capabilities in hex, the step of its ttls, then
- * the URI without secrets; or why it cannot be opened. The runner itself opens nothing. */
-static int probe_main(void)
-{
-    struct dlock_client *client = NULL;
-    enum dlock_status status = dlock_client_open(getenv("DLT_URI"), NULL, &client, &dlt_err);
-
-    if (status != DLOCK_OK) {
-        (void)printf("%s: %s: %s\n", dlt_err.origin, dlock_status_name((int)status),
-                     dlt_err.message);
-        return DLT_EXIT_FAILED;
-    }
-    (void)printf("%" PRIx32 " %" PRId64 "\n%s\n", dlock_client_caps(client), dlt_step_ms(client),
-                 dlock_client_uri(client));
-    dlock_client_close(client);
-    return 0;
-}
-
 int dlt_main(const struct dlt_table *table, int argc, char **argv)
 {
     struct dlt_options options;
@@ -110,7 +93,9 @@ int dlt_main(const struct dlt_table *table, int argc, char **argv)
     if (options.run_case != NULL)
         return case_main(table, &options);
     if (options.probe)
-        return probe_main();
+        return dlt_probe_main(options.strict);
+    if (options.room > 0)
+        return dlt_room_main(options.room);
     if (options.list)
         return list_print(table, options.only);
     if (options.debug != NULL)

@@ -22,7 +22,9 @@ enum {
     OPTION_TRACE,
     OPTION_CASE,
     OPTION_ROLE,
-    OPTION_PROBE
+    OPTION_PROBE,
+    OPTION_ROOM,
+    OPTION_STRICT
 };
 
 static const struct option long_options[] = {
@@ -40,6 +42,8 @@ static const struct option long_options[] = {
     {"case", required_argument, NULL, OPTION_CASE},
     {"role", required_argument, NULL, OPTION_ROLE},
     {"probe", no_argument, NULL, OPTION_PROBE},
+    {"room", required_argument, NULL, OPTION_ROOM},
+    {"strict", no_argument, NULL, OPTION_STRICT},
     {NULL, 0, NULL, 0},
 };
 
@@ -61,6 +65,8 @@ static const char help[] =
     "  --slack MS       what this machine may add to a time (100; more under load)\n"
     "  --grid MS        the step of the store's clock (that of its ttls): a lease may end so\n"
     "                   much later than 1 s, or a twentieth of its ttl, after its time\n"
+    "  --strict         the URI is tried as it stands, at once, and a server that takes too few\n"
+    "                   connections fails. Without it: see dlock-conformance(1)\n"
     "  --private        the store lives in one process: cases with more are skipped\n"
     "  --debug CASE     runs this case alone, in this process and without a time limit, for\n"
     "                   gdb and valgrind; its output and the log are shown as they come\n"
@@ -136,6 +142,11 @@ static int option_take(int option, struct dlt_options *options)
     case OPTION_PROBE:
         options->probe = 1;
         return 0;
+    case OPTION_ROOM:
+        return number_parse(optarg, 1, 1000, &options->room);
+    case OPTION_STRICT:
+        options->strict = 1;
+        return 0;
     default:
         return -1;
     }
@@ -191,7 +202,8 @@ int dlt_options_parse(int argc, char **argv, const struct dlt_program *program,
     *exit_status = DLT_EXIT_USAGE;
     if (!words_take(argc, argv, program, options, exit_status))
         return -1;
-    if (options->list || options->role != NULL || options->run_case != NULL || options->probe)
+    if (options->list || options->role != NULL || options->run_case != NULL || options->probe ||
+        options->room > 0)
         return 0;
     if (program != NULL && (*exit_status = program->ready(options)) != 0)
         return -1;

@@ -15,6 +15,7 @@ struct dlt_options {
     int64_t grid_ms;    /* the step of the store's clock; -1: that of its ttls */
     int has_expect;     /* else by the scheme */
     uint32_t expect;    /* DLOCK_CAP_* */
+    int strict;         /* nothing is adapted to what the server lacks */
     int is_private;     /* the store lives in one process, whatever its scheme says */
     char **uris;        /* the rest of argv */
     size_t uri_count;
@@ -25,6 +26,7 @@ struct dlt_options {
     const char *run_case; /* --case NAME */
     const char *role;     /* --role NAME */
     int probe;            /* --probe */
+    int64_t room;         /* --room N; 0: no */
 };
 
 #define DLT_OPTION_OWN 1000 /* the first number of an option that one program has */

@@ -49,7 +49,8 @@ _Noreturn static void job_exec(const char *program, const struct dlt_job *job)
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (input < 0 || dup2(input, 0) != 0 || dup2(job->output, 1) != 1 ||
-        dup2(job->output, 2) != 2 || setenv("DLT_URI", job->uri, 1) != 0)
+        dup2(job->output, 2) != 2 || setenv("DLT_URI", job->uri, 1) != 0 ||
+        (job->ttl_most != NULL && setenv("DLT_TTL_MOST", job->ttl_most, 1) != 0))
         _exit(127);
     (void)execv(program, (char *const *)(uintptr_t)job->args);
     _exit(127);

@@ -21,6 +21,7 @@ enum dlt_job_state { DLT_JOB_NEW, DLT_JOB_RUNNING, DLT_JOB_DONE };
 struct dlt_job {
     const char *args[DLT_JOB_ARGS]; /* NULL-terminated, args[0] is the program's name */
     const char *uri;                /* goes into the environment as DLT_URI */
+    const char *ttl_most;           /* as DLT_TTL_MOST; NULL: does not */
     int64_t limit_ms;
     int alone; /* nothing runs beside it */
     /* After it ran: */

@@ -212,7 +212,8 @@ void dlt_race_check(const struct dlt_run *run, char (*paths)[300], int count)
     struct finding finding = {.history = &history};
     const int64_t busy_ns = 5 * run->slack_ms * DLT_NS_PER_MS;
     struct dlt_check_options options = {.slack_ns = SLACK_NS + busy_ns,
-                                        .stall_ns = STALL_NS + busy_ns,
+                                        .stall_ns = STALL_NS + busy_ns +
+                                                    DLT_TICKS * run->grid_ms * DLT_NS_PER_MS,
                                         .complete = true,
                                         .kept = true,
                                         .report = finding_print,

@@ -7,11 +7,15 @@
 
 #include <fnmatch.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PROBE_LIMIT_MS 30000
+#define PROBE_LIMIT_MS 60000
+#define GUARD_LIMIT_MS 300000 /* a store that grants nothing yet is waited for so long */
+#define ROOM_MOST      200    /* clients at once: all cases have enough, side by side */
+#define ROOM_OF_CASE   12     /* clients of a case without DLT_CLIENTS, at most */
 #define CASE_LIMIT_S   20
 #define LIMIT_MOST_MS  300000
 
@@ -22,8 +26,11 @@ struct target {
     char label[512]; /* without secrets */
     char complaint[512];
     int opens;
-    uint32_t caps; /* in force */
-    char grid_text[24];
+    uint32_t caps;                    /* in force */
+    char grid_text[24], ttl_most[24]; /* ttl_most "": as the client says */
+    char busy[256];                   /* why it grants nothing yet; "": it grants */
+    int has_one_ttl;
+    unsigned room; /* clients that can be open at once, up to ROOM_MOST */
     int has_expected;
     uint32_t expected;
     int is_private;
@@ -69,30 +76,139 @@ static void nothing_done(void *arg)
     (void)arg;
 }
 
+/* Runs this program as a probe. To be closed. */
+static FILE *probe_run(const struct plan *plan, struct dlt_job *job)
+{
+    FILE *output = NULL;
+
+    job->limit_ms = PROBE_LIMIT_MS;
+    dlt_pool_run(plan->program, job, 1, 1, nothing_done, NULL);
+    output = fdopen(job->output, "r");
+    DLT_CHECK(output != NULL, "no stream");
+    return output;
+}
+
 static void target_probe(const struct plan *plan, struct target *target)
 {
-    struct dlt_job job = {.args = {plan->options->program, "--probe", NULL},
+    struct dlt_job job = {.args = {plan->options->program, "--probe",
+                                   plan->options->strict ? "--strict" : NULL, NULL},
                           .uri = target->uri,
-                          .limit_ms = PROBE_LIMIT_MS,
                           .output = -1};
-    FILE *output = NULL;
-    char caps[64], *step = NULL;
+    FILE *output = probe_run(plan, &job);
+    char numbers[128], *next = NULL;
+    int64_t step_ms, most_ms;
 
-    dlt_pool_run(plan->program, &job, 1, 1, nothing_done, NULL);
-    output = fdopen(job.output, "r");
-    DLT_CHECK(output != NULL, "no stream");
-    if (job.exit_status == 0) {
-        line_read(output, caps, sizeof caps);
+    target->opens = job.exit_status == 0;
+    if (target->opens) {
+        line_read(output, numbers, sizeof numbers);
         line_read(output, target->label, sizeof target->label);
-        target->caps = (uint32_t)strtoul(caps, &step, 16);
-        (void)snprintf(target->grid_text, sizeof target->grid_text, "%lld",
-                       plan->options->grid_ms >= 0 ? (long long)plan->options->grid_ms
-                                                   : strtoll(step, NULL, 10));
-        target->opens = 1;
+        line_read(output, target->busy, sizeof target->busy);
+        target->caps = (uint32_t)strtoul(numbers, &next, 16);
+        step_ms = strtoll(next, &next, 10);
+        most_ms = strtoll(next, &next, 10);
+        target->has_one_ttl = (int)strtol(next, NULL, 10);
+        if (plan->options->grid_ms >= 0)
+            step_ms = plan->options->grid_ms;
+        (void)snprintf(target->grid_text, sizeof target->grid_text, "%" PRId64, step_ms);
+        if (most_ms > 0)
+            (void)snprintf(target->ttl_most, sizeof target->ttl_most, "%" PRId64, most_ms);
     } else {
         line_read(output, target->complaint, sizeof target->complaint);
     }
     (void)fclose(output);
+}
+
+/* A line about what is done differently. */
+__attribute__((format(printf, 2, 3))) static void note(const struct target *target,
+                                                       const char *format, ...)
+{
+    va_list args;
+
+    (void)fprintf(stderr, "# %s: ", target->label);
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    (void)fputc('\n', stderr);
+}
+
+static void guard_wait(const struct plan *plan, struct target *target)
+{
+    int64_t start_ns = dlt_now_ns();
+
+    if (target->busy[0] != '\0')
+        note(target, "waits, because no lock is granted yet: %s", target->busy);
+    while (target->opens && target->busy[0] != '\0' && dlt_pool_signal() == 0 &&
+           dlt_ms_since(start_ns) < GUARD_LIMIT_MS) {
+        dlt_sleep_ms(500);
+        target_probe(plan, target);
+    }
+}
+
+/* Cases that wait for the end of leases would wait long. */
+static void ttl_shorten(const struct plan *plan, struct target *target)
+{
+    char *uri = NULL;
+
+    if (!target->has_one_ttl || strstr(target->uri, "ttl=") != NULL)
+        return;
+    note(target, "all locks of a client have one ttl: the cases run with ttl=%dms", DLT_ONE_TTL_MS);
+    DLT_CHECK(asprintf(&uri, "%s%cttl=%dms", target->uri,
+                       strchr(target->uri, '?') != NULL ? '&' : '?', DLT_ONE_TTL_MS) > 0,
+              "no memory");
+    free(target->uri);
+    target->uri = uri;
+    target_probe(plan, target);
+}
+
+/* What a client has of connections: one, where everything lives in its session with the store; else
+ * one for calls and one to be woken. */
+static unsigned connections_of(const struct target *target, const struct dlt_case *c)
+{
+    return DLT_CLIENTS_OF(c->flags) * ((target->caps & DLOCK_CAP_TETHERED) != 0 ? 1 : 2);
+}
+
+static unsigned crowds_count(const struct plan *plan, const struct target *target, unsigned above)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < plan->table->count; i++) {
+        const struct dlt_case *c = &plan->table->cases[i];
+
+        count += dlt_case_selected(c, plan->options->only) && (c->caps & ~target->caps) == 0 &&
+                 connections_of(target, c) > above;
+    }
+    return count;
+}
+
+static void room_find(const struct plan *plan, struct target *target)
+{
+    char most[16], number[32] = "";
+    struct dlt_job job = {
+        .args = {plan->options->program, "--room", most, NULL}, .uri = target->uri, .output = -1};
+    FILE *output = NULL;
+    unsigned few = 0;
+
+    if (crowds_count(plan, target, 0) == 0)
+        return;
+    (void)snprintf(most, sizeof most, "%d", ROOM_MOST);
+    output = probe_run(plan, &job);
+    line_read(output, number, sizeof number);
+    (void)fclose(output);
+    if (job.exit_status == 0)
+        target->room = (unsigned)strtoul(number, NULL, 10);
+    few = crowds_count(plan, target, target->room);
+    if (target->room < ROOM_MOST)
+        note(target, "this server takes %u connections, and %u case%s more", target->room, few,
+             few == 1 ? " needs" : "s need");
+}
+
+/* To what a healthy server with its defaults gives. */
+static void target_fit(const struct plan *plan, struct target *target)
+{
+    guard_wait(plan, target);
+    ttl_shorten(plan, target);
+    if (target->opens && (target->caps & DLOCK_CAP_PRIVATE) == 0)
+        room_find(plan, target);
 }
 
 static void target_init(const struct plan *plan, struct target *target, const char *uri)
@@ -104,7 +220,10 @@ static void target_init(const struct plan *plan, struct target *target, const ch
     /* Until the library has taken the secrets out of it, show no more than the scheme. */
     (void)snprintf(target->label, sizeof target->label, "%.*s", (int)strcspn(uri, ":") + 1, uri);
     (void)snprintf(target->complaint, sizeof target->complaint, "the process that opens it died");
+    target->room = ROOM_MOST;
     target_probe(plan, target);
+    if (!options->strict && target->opens)
+        target_fit(plan, target);
     target->has_expected = options->has_expect;
     target->expected = options->expect;
     if (!options->has_expect)
@@ -127,6 +246,9 @@ static void skip_reason(const struct dlt_program *program, const struct target *
         (void)snprintf(reason, size, "the store lives in one process");
     else if (lacks != NULL)
         (void)snprintf(reason, size, "no %s", lacks);
+    else if (target->room < ROOM_MOST && connections_of(target, c) > target->room)
+        (void)snprintf(reason, size, "this server takes %u connections: the case needs %u",
+                       target->room, connections_of(target, c));
 }
 
 /* A machine that is slower by a factor is slower in all. */
@@ -159,7 +281,9 @@ static void job_fill(const struct plan *plan, struct dlt_job *job, const struct 
         job->args[n++] = target->expected_text;
     }
     job->limit_ms = limit_of(c, plan->options->slack_ms);
-    job->alone = (c->flags & DLT_SERIAL) != 0;
+    job->ttl_most = target->ttl_most[0] != '\0' ? target->ttl_most : NULL;
+    job->alone =
+        (c->flags & DLT_SERIAL) != 0 || (target->room < ROOM_MOST && DLT_CLIENTS_OF(c->flags) > 0);
 }
 
 static void result_add(struct plan *plan, const struct target *target, const struct dlt_case *c)
@@ -207,6 +331,19 @@ static void report_update(void *arg)
     dlt_report_go_on(arg);
 }
 
+static unsigned width_of(const struct plan *plan)
+{
+    unsigned width = plan->options->jobs;
+
+    for (size_t t = 0; t < plan->options->uri_count; t++) {
+        unsigned most = plan->targets[t].room / ROOM_OF_CASE;
+
+        if (plan->targets[t].room < ROOM_MOST && most < width)
+            width = most > 0 ? most : 1;
+    }
+    return width;
+}
+
 static int plan_run(struct plan *plan)
 {
     const char *format = plan->options->format;
@@ -220,7 +357,7 @@ static int plan_run(struct plan *plan)
         report.format = strcmp(format, "json") == 0 ? DLT_JSON : DLT_TABLE;
     dlt_report_begin(&report);
     dlt_report_go_on(&report);
-    dlt_pool_run(plan->program, plan->jobs, plan->job_count, plan->options->jobs, report_update,
+    dlt_pool_run(plan->program, plan->jobs, plan->job_count, width_of(plan), report_update,
                  &report);
     return dlt_report_end(&report);
 }

@@ -11,7 +11,7 @@ store=("$@")
 uri=${store[-1]}
 
 fails_on_mutant() {
-    DLOCK_PLUGIN_PATH=$plugins "$program" --only "$case" "${store[@]}" >"$tap_tmp/out" 2>&1
+    DLOCK_PLUGIN_PATH=$plugins "$program" --strict --only "$case" "${store[@]}" >"$tap_tmp/out" 2>&1
     local status=$?
     cat "$tap_tmp/out"
     [ "$status" -eq 1 ] && grep -q "^not ok 1 - ${uri%%:*}:.* $case " "$tap_tmp/out"

@@ -18,7 +18,7 @@ static void opened(struct dlt_party *party)
     enum dlock_status status = dlt_side_open(&party->side);
 
     DLT_CHECK(status == DLOCK_OK, "open by %s is %s", party->who, dlt_said(&party->side, status));
-    dlt_party_anew(party, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(party, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
 }
 
 void dlt_party_begin(struct dlt_party *party, const struct dlt_run *run, const char *who,
@@ -84,6 +84,11 @@ void dlt_party_brief(struct dlt_party *party, const struct dlt_run *run)
         dlt_skip("not applicable: no option waiter_lease, and the queue entries may be long");
     dlt_party_end(party);
     dlt_party_begin(party, run, "the brief one", "waiter_lease=500ms");
+}
+
+int dlt_party_ttl_ms(void)
+{
+    return (int)dlt_ttl_within(60000);
 }
 
 void dlt_party_anew(struct dlt_party *party, const char *suffix, enum dlock_mode mode,

@@ -9,7 +9,7 @@
 #include "subject.h"
 
 /* Long enough for all that a case does while a name is held. */
-#define DLT_PARTY_TTL_MS 60000
+int dlt_party_ttl_ms(void);
 
 /* By then a waiter has heard of what was done: a second of C13, and one for the exchanges. */
 #define DLT_TOLD_MS 2000

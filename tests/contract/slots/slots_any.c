@@ -23,7 +23,7 @@ static void name_is(struct dlt_party *party, int i)
     char name[16];
 
     (void)snprintf(name, sizeof name, "job-%d", i);
-    dlt_party_anew(party, name, DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(party, name, DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
 }
 
 static void choir_begin(struct choir *choir, struct dlt_run *run)

@@ -24,7 +24,7 @@ void dlt_slots_break_ends_a_lease(struct dlt_run *run)
     breaks(b, NULL, DLOCK_NOT_HELD, "of a free name");
     breaks(b, dlt_owner(a), DLOCK_NOT_HELD, "of an owner of a free name");
     for (int i = 0; i < 2; i++) {
-        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         dlt_tries(a, DLOCK_OK, "of a free name");
         fence = dlt_party_fence(a);
         breaks(b, dlt_owner(b), DLOCK_NOT_HELD, "of an owner that holds nothing");
@@ -37,7 +37,7 @@ void dlt_slots_break_ends_a_lease(struct dlt_run *run)
         dlt_renews(a, DLOCK_LOST, "of a lease that was broken");
         if (!dlt_side_has(&a->side, DLOCK_CAP_SESSION))
             dlt_unlocks(a, DLOCK_LOST, "of a lease that was broken");
-        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         dlt_tries(b, DLOCK_OK, "after a break");
         DLT_CHECK(!dlt_side_has(&b->side, DLOCK_CAP_FENCE) || b->side.grant.fence > fence,
                   "fence %llu after %llu, whose lease was broken [BRK-1]",
@@ -54,7 +54,7 @@ static void one_or_all(struct dlt_run *run, enum dlock_mode mode, uint32_t limit
 
     dlt_parties_begin(parties, 3, run);
     for (int i = 0; i < 2; i++) {
-        dlt_party_anew(&parties[i], "job", mode, DLT_PARTY_TTL_MS);
+        dlt_party_anew(&parties[i], "job", mode, dlt_party_ttl_ms());
         parties[i].attempt.req.limit = limit;
         dlt_tries(&parties[i], DLOCK_OK, "beside another one");
     }
@@ -63,7 +63,7 @@ static void one_or_all(struct dlt_run *run, enum dlock_mode mode, uint32_t limit
     dlt_renews(a, DLOCK_OK, "of the other one");
     dlt_renews(b, DLOCK_LOST, "of a lease that was broken");
     dlt_look_counts(c, 1, "after the break of one of two");
-    dlt_party_anew(b, "job", mode, DLT_PARTY_TTL_MS);
+    dlt_party_anew(b, "job", mode, dlt_party_ttl_ms());
     b->attempt.req.limit = limit;
     dlt_tries(b, DLOCK_OK, "beside another one, again");
     breaks(c, NULL, DLOCK_OK, "of all");

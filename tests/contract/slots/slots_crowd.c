@@ -46,7 +46,7 @@ static void *contend(void *arg)
         bool reads = i % 3 == 0 && dlt_side_has(&party.side, DLOCK_CAP_RWLOCK);
         enum dlock_status status;
 
-        dlt_party_anew(&party, "job", reads ? DLOCK_SHARED : DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(&party, "job", reads ? DLOCK_SHARED : DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         status = dlt_party_try(&party);
         if (status == DLOCK_BUSY)
             continue;
@@ -103,7 +103,7 @@ static void *queue_up(void *arg)
     for (int i = 0; i < TURNS; i++) {
         bool reads = i % 3 == 0 && dlt_side_has(&party.side, DLOCK_CAP_RWLOCK);
 
-        dlt_party_anew(&party, "job", reads ? DLOCK_SHARED : DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(&party, "job", reads ? DLOCK_SHARED : DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         take_turn(&party);
         inside(crowd, &party);
         DLT_SAYS(&party, dlt_party_unlock(&party), DLOCK_OK, "a holder in a crowd [UNL-1]");

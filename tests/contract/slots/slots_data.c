@@ -34,7 +34,7 @@ void dlt_slots_data_are_bytes(struct dlt_run *run)
         bytes[i] = (unsigned char)(i * 7 + i / 256);
     dlt_parties_begin(parties, 2, run);
     for (uint32_t len = 1; len <= DLOCK_DATA_MAX; len *= 32) {
-        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         a->attempt.req.label = "slots:3@space:a label, with = and \\";
         publishes(a, bytes, len);
         dlt_tries(a, DLOCK_OK, "of a free name");
@@ -59,8 +59,8 @@ void dlt_slots_data_end_with_the_lease(struct dlt_run *run)
     for (int how = 0; how < 4; how++) {
         bool ends = how == 2 && dlt_party_is_leased(a);
 
-        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, ends ? DLT_SHORT_MS : DLT_PARTY_TTL_MS);
-        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, ends ? DLT_SHORT_MS : dlt_party_ttl_ms());
+        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         publishes(a, "published", 9);
         publishes(b, "others", how == 1 ? 6 : 0);
         dlt_tries(a, DLOCK_OK, "of a free name");
@@ -68,7 +68,7 @@ void dlt_slots_data_end_with_the_lease(struct dlt_run *run)
             DLT_SAYS(b, dlt_party_break(b, NULL), DLOCK_OK, "a holder");
         else if (how == 3 && dlt_side_has(&a->side, DLOCK_CAP_KEEP)) {
             a->attempt.req.flags = DLOCK_REQ_KEEP;
-            a->attempt.req.keep_ms = DLT_PARTY_TTL_MS;
+            a->attempt.req.keep_ms = dlt_party_ttl_ms();
             dlt_unlocks(a, DLOCK_OK, "by the holder, who keeps the name");
             dlt_look(&seen, b);
             DLT_CHECK(dlt_seen_kept(&seen, 0)->told.data_len == 0,
@@ -100,7 +100,7 @@ void dlt_slots_data_of_each(struct dlt_run *run)
         for (size_t i = 0; i < 2; i++) {
             dlt_party_anew(&parties[i], "job",
                            permits || (i == 0 && downgrades) ? DLOCK_EXCLUSIVE : DLOCK_SHARED,
-                           DLT_PARTY_TTL_MS);
+                           dlt_party_ttl_ms());
             parties[i].attempt.req.limit = permits ? 2 : 1;
         }
         publishes(a, "one", 3);

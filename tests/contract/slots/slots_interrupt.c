@@ -130,7 +130,7 @@ void dlt_slots_interrupt_at_the_grant(struct dlt_run *run)
         int64_t left_ns;
 
         for (int i = 0; i < 3; i++)
-            dlt_party_anew(&parties[i], "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+            dlt_party_anew(&parties[i], "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         dlt_party_hold(holder);
         dlt_party_settle(waiter);
         dlt_party_settle(next);

@@ -31,8 +31,8 @@ void dlt_slots_kept_is_nobodys(struct dlt_run *run)
     dlt_parties_begin(parties, 3, run);
     a->attempt.req.label = "slots:2@space:who kept";
     dlt_tries(a, DLOCK_OK, "of a free name");
-    keeps(a, DLT_PARTY_TTL_MS, DLOCK_OK, "by the holder, who keeps the name");
-    keeps(a, DLT_PARTY_TTL_MS, DLOCK_LOST, "of a name that is kept, to keep it again");
+    keeps(a, dlt_party_ttl_ms(), DLOCK_OK, "by the holder, who keeps the name");
+    keeps(a, dlt_party_ttl_ms(), DLOCK_LOST, "of a name that is kept, to keep it again");
     dlt_unlocks(a, DLOCK_LOST, "of a name that is kept");
     dlt_renews(a, DLOCK_LOST, "of a name that is kept");
     dlt_look(&seen, b);
@@ -43,17 +43,17 @@ void dlt_slots_kept_is_nobodys(struct dlt_run *run)
               kept->told.limit);
     DLT_CHECK(strcmp(kept->label, a->attempt.req.label) == 0,
               "a kept name is shown with the label \"%s\" [KEP-1]", kept->label);
-    DLT_CHECK(kept->told.remaining_ms > DLT_PARTY_TTL_MS / 2 &&
-                  kept->told.remaining_ms <= DLT_PARTY_TTL_MS + 2000 + run->grid_ms,
-              "a name that is kept for %d ms is shown with %lld ms", DLT_PARTY_TTL_MS,
+    DLT_CHECK(kept->told.remaining_ms > dlt_party_ttl_ms() / 2 &&
+                  kept->told.remaining_ms <= dlt_party_ttl_ms() + 2000 + run->grid_ms,
+              "a name that is kept for %d ms is shown with %lld ms", dlt_party_ttl_ms(),
               (long long)kept->told.remaining_ms);
     for (int i = 0; i < 2; i++) /* the second look may be another path */
         dlt_tries(b, DLOCK_BUSY, "of a name that is kept");
-    dlt_party_anew(c, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS);
+    dlt_party_anew(c, "job", DLOCK_SHARED, dlt_party_ttl_ms());
     if (dlt_side_has(&c->side, DLOCK_CAP_RWLOCK))
         dlt_tries(c, DLOCK_BUSY, "(shared) of a name that is kept");
     if (dlt_side_has(&a->side, DLOCK_CAP_LIMIT)) {
-        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         a->attempt.req.limit = 2;
         DLT_SAYS(a, dlt_party_try(a), DLOCK_CONFIG, "a lock is kept [KEP-1] [LIM-1]");
     }
@@ -113,8 +113,8 @@ void dlt_slots_kept_permit_counts(struct dlt_run *run)
         parties[i].attempt.req.limit = 2;
     dlt_tries(a, DLOCK_OK, "with two permits free");
     dlt_tries(b, DLOCK_OK, "with one permit free");
-    keeps(a, DLT_PARTY_TTL_MS, DLOCK_OK, "by a holder, who keeps the permit");
-    keeps(a, DLT_PARTY_TTL_MS, DLOCK_LOST, "of a permit that is kept");
+    keeps(a, dlt_party_ttl_ms(), DLOCK_OK, "by a holder, who keeps the permit");
+    keeps(a, dlt_party_ttl_ms(), DLOCK_LOST, "of a permit that is kept");
     dlt_tries(c, DLOCK_BUSY, "with one permit held and one kept");
     dlt_look(&seen, c);
     DLT_CHECK(seen.count == 2 && dlt_seen_kept(&seen, 0)->told.limit == 2 &&
@@ -124,7 +124,7 @@ void dlt_slots_kept_permit_counts(struct dlt_run *run)
     dlt_tries(c, DLOCK_OK, "with one permit kept");
     DLT_CHECK(c->side.grant.permit == 1, "permit %u is granted, and permit 0 is kept [LIM-2]",
               c->side.grant.permit);
-    dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     DLT_SAYS(b, dlt_party_try(b), DLOCK_CONFIG, "a permit is kept, and a lock is wanted [LIM-1]");
     broken(a, NULL, DLOCK_OK);
     dlt_renews(c, DLOCK_LOST, "of a permit that was broken");

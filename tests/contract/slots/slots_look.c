@@ -77,8 +77,8 @@ void dlt_slots_look_at_readers(struct dlt_run *run)
 
     dlt_parties_begin(parties, 3, run);
     downgrades = dlt_side_has(&a->side, DLOCK_CAP_DOWNGRADE);
-    dlt_party_anew(a, "job", downgrades ? DLOCK_EXCLUSIVE : DLOCK_SHARED, DLT_PARTY_TTL_MS);
-    dlt_party_anew(b, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS);
+    dlt_party_anew(a, "job", downgrades ? DLOCK_EXCLUSIVE : DLOCK_SHARED, dlt_party_ttl_ms());
+    dlt_party_anew(b, "job", DLOCK_SHARED, dlt_party_ttl_ms());
     b->attempt.req.label = "slots:2";
     dlt_tries(a, DLOCK_OK, "of a free name");
     fence = a->side.grant.fence;
@@ -127,7 +127,7 @@ void dlt_slots_look_by_prefix(struct dlt_run *run)
     dlt_party_begin(&asker, run, "the asker", NULL);
     for (size_t i = 0; i < 4; i++) {
         dlt_party_anew(&parties[i], suffixes[i], DLOCK_EXCLUSIVE,
-                       i == 1 && dlt_party_is_leased(a) ? DLT_SHORT_MS : DLT_PARTY_TTL_MS);
+                       i == 1 && dlt_party_is_leased(a) ? DLT_SHORT_MS : dlt_party_ttl_ms());
         dlt_tries(&parties[i], DLOCK_OK, "of a free name");
     }
     start_ns = dlt_now_ns();

@@ -88,9 +88,9 @@ void dlt_slots_ttls(struct dlt_run *run)
     a.attempt.req.ttl_ms = 100; /* of a core that rounds nothing [TTL-2] */
     dlt_tries(&a, DLOCK_OK, "with a ttl of 100 ms");
     (void)dlt_party_unlock(&a); /* LOST, if it has ended */
-    dlt_party_anew(&a, "longest", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(&a, "longest", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     most_ms = a.side.info.ttl_most_ms;
-    a.attempt.req.ttl_ms = most_ms > 0 ? most_ms : INT64_C(7) * 24 * 3600 * 1000;
+    a.attempt.req.ttl_ms = most_ms > 0 ? most_ms : dlt_ttl_within(INT64_C(7) * 24 * 3600 * 1000);
     dlt_tries(&a, DLOCK_OK, "with the greatest ttl");
     dlt_renews(&a, DLOCK_OK, "with the greatest ttl");
     dlt_unlocks(&a, DLOCK_OK, "with the greatest ttl");

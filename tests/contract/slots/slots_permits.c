@@ -56,9 +56,9 @@ void dlt_slots_permits_lowest(struct dlt_run *run)
     dlt_unlocks(b, DLOCK_OK, "by a holder");
     takes(d, 1, &fence);
     first = d->side.grant.fence;
-    d->attempt.req.ttl_ms = DLT_PARTY_TTL_MS / 2;
+    d->attempt.req.ttl_ms = dlt_party_ttl_ms() / 2;
     dlt_tries(d, DLOCK_OK, "by a token that holds a permit [TRY-5]");
-    d->attempt.req.ttl_ms = DLT_PARTY_TTL_MS;
+    d->attempt.req.ttl_ms = dlt_party_ttl_ms();
     has_permit(d, 1);
     DLT_CHECK(d->side.grant.fence == first, "the same token has fence %llu, and then %llu [TRY-5]",
               (unsigned long long)first, (unsigned long long)d->side.grant.fence);
@@ -70,13 +70,13 @@ void dlt_slots_permits_lowest(struct dlt_run *run)
     dlt_look(&seen, a);
     DLT_CHECK(seen.count == 2, "%zu of two holders are shown", seen.count);
     DLT_CHECK(dlt_seen_of(&seen, d)->told.remaining_ms == -1 || !dlt_party_is_leased(d) ||
-                  dlt_seen_of(&seen, d)->told.remaining_ms > DLT_PARTY_TTL_MS * 3 / 4,
+                  dlt_seen_of(&seen, d)->told.remaining_ms > dlt_party_ttl_ms() * 3 / 4,
               "a shorter ttl has shortened the lease to %lld ms [TRY-5]",
               (long long)dlt_seen_of(&seen, d)->told.remaining_ms);
     DLT_CHECK(dlt_seen_of(&seen, d)->told.permit == 1 && dlt_seen_of(&seen, c)->told.permit == 2 &&
                   dlt_seen_of(&seen, c)->told.limit == 3,
               "the permits 1 and 2 of 3 are shown as others [LIM-2]");
-    anew(a, DLT_PARTY_TTL_MS);
+    anew(a, dlt_party_ttl_ms());
     takes(a, 0, &fence);
     dlt_unlocks(a, DLOCK_OK, "by a holder");
     dlt_unlocks(c, DLOCK_OK, "by a holder");
@@ -115,7 +115,7 @@ static void refused(struct dlt_party *party, uint32_t now)
 
 static void asks_for(struct dlt_party *party, uint32_t limit, enum dlock_mode mode)
 {
-    dlt_party_anew(party, "job", mode, DLT_PARTY_TTL_MS);
+    dlt_party_anew(party, "job", mode, dlt_party_ttl_ms());
     party->attempt.req.limit = limit;
 }
 
@@ -167,7 +167,7 @@ void dlt_slots_permits_in_order(struct dlt_run *run)
               d->side.grant.queue_position);
     dlt_unlocks(b, DLOCK_OK, "by a holder");
     DLT_SAYS(d, dlt_party_refresh(d), DLOCK_BUSY, "the waiter before it has the right to it");
-    anew(b, DLT_PARTY_TTL_MS);
+    anew(b, dlt_party_ttl_ms());
     dlt_tries(b, DLOCK_BUSY, "while others wait");
     DLT_SAYS(c, dlt_party_wait(c, DLT_TOLD_MS), DLOCK_OK, "a permit came back");
     has_permit(c, 1);

@@ -120,7 +120,7 @@ void dlt_slots_refresh_never_enqueues(struct dlt_run *run)
     DLT_SAYS(other, dlt_party_refresh(other), DLOCK_LOST, "it has no queue entry still");
     (void)dlt_party_release(holder);
     DLT_SAYS(other, dlt_party_refresh(other), DLOCK_LOST, "REFRESH takes no free name");
-    dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     dlt_party_hold(holder);
     dlt_parties_end(parties, 2);
 }
@@ -169,7 +169,7 @@ void dlt_slots_dequeue_passes_on(struct dlt_run *run)
     freed_ns = dlt_party_release(holder);
     DLT_TOLD(second, freed_ns, "the one before has left the queue");
 
-    dlt_party_anew(first, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(first, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     dlt_party_line_up(first);
     dlt_party_settle(third);
     (void)dlt_party_release(second); /* granted to the first, who does not look */
@@ -178,7 +178,7 @@ void dlt_slots_dequeue_passes_on(struct dlt_run *run)
     DLT_TOLD(third, freed_ns, "the one before left what it was granted [LEA-1]");
     DLT_SAYS(first, dlt_party_refresh(first), DLOCK_LOST, "it has left [LEA-1]");
     DLT_SAYS(third, dlt_party_dequeue(third), DLOCK_OK, "it was granted [LEA-2]");
-    dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     DLT_SAYS(holder, dlt_party_try(holder), DLOCK_OK, "all have left [LEA-2]");
     dlt_parties_end(parties, 4);
 }
@@ -246,7 +246,7 @@ void dlt_slots_entry_ends_by_itself(struct dlt_run *run)
     DLT_TOLD(second, freed_ns, "the one before it is dead [C13]");
     DLT_SAYS(&brief, dlt_party_refresh(&brief), DLOCK_LOST, "its entry has ended [LEA-3]");
 
-    dlt_party_anew(&brief, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(&brief, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     start_ns = dlt_now_ns();
     dlt_party_line_up(&brief);
     waiters_become(second, 0, start_ns, brief.side.grant.lease_ms);
@@ -325,7 +325,7 @@ void dlt_slots_dead_holder_is_followed(struct dlt_run *run)
 
         for (int i = 0; i < 3; i++)
             dlt_party_anew(&parties[i], "job", DLOCK_EXCLUSIVE,
-                           i == 0 ? BRIEF_MS : DLT_PARTY_TTL_MS);
+                           i == 0 ? BRIEF_MS : dlt_party_ttl_ms());
         dlt_party_hold(holder); /* and dies */
         lease_ms = holder->side.grant.lease_ms;
         dlt_party_settle(first);
@@ -397,7 +397,7 @@ void dlt_slots_old_grant_is_dropped(struct dlt_run *run)
     dlt_party_hold(holder);
     dlt_party_settle(waiter);
     freed_ns = dlt_party_release(holder);
-    dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     while (dlt_party_try(holder) == DLOCK_BUSY) { /* the waiter does not look */
         DLT_WITHIN(freed_ns, most_ms + DLT_TOLD_MS,
                    "the grant of a waiter that died has not ended [TRY-2]");
@@ -423,8 +423,8 @@ void dlt_slots_each_name_its_queue(struct dlt_run *run)
     int64_t freed_ns;
 
     dlt_parties_begin(parties, 4, run);
-    dlt_party_anew(away, "jobs", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
-    dlt_party_anew(second, "jobs", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(away, "jobs", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
+    dlt_party_anew(second, "jobs", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     dlt_party_hold(holder);
     dlt_party_hold(away);
     dlt_party_settle(first);

@@ -10,7 +10,7 @@
 
 static void becomes(struct dlt_party *party, enum dlock_mode mode)
 {
-    dlt_party_anew(party, "job", mode, DLT_PARTY_TTL_MS);
+    dlt_party_anew(party, "job", mode, dlt_party_ttl_ms());
 }
 
 /* A letter a party: r of a reader, w of a writer. */

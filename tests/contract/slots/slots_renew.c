@@ -14,17 +14,17 @@ void dlt_slots_renew_makes_nothing(struct dlt_run *run)
     for (int mode = DLOCK_EXCLUSIVE; mode <= DLOCK_SHARED; mode++) {
         if (mode == DLOCK_SHARED && !dlt_side_has(&a->side, DLOCK_CAP_RWLOCK))
             continue;
-        dlt_party_anew(a, "job", (enum dlock_mode)mode, DLT_PARTY_TTL_MS);
+        dlt_party_anew(a, "job", (enum dlock_mode)mode, dlt_party_ttl_ms());
         dlt_renews(a, DLOCK_LOST, "of a free name that it never held [REN-2]");
         dlt_tries(b, DLOCK_OK, "after a renewal of nothing [REN-2]");
         dlt_renews(a, DLOCK_LOST, "of a name that another one holds [REN-2]");
         dlt_renews(b, DLOCK_OK, "the holder");
         dlt_unlocks(b, DLOCK_OK, "the holder");
-        dlt_party_anew(a, "job", (enum dlock_mode)mode, DLT_PARTY_TTL_MS);
+        dlt_party_anew(a, "job", (enum dlock_mode)mode, dlt_party_ttl_ms());
         dlt_tries(a, DLOCK_OK, "of a free name");
         dlt_unlocks(a, DLOCK_OK, "the holder");
         dlt_renews(a, DLOCK_LOST, "of what it has unlocked [REN-2]");
-        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     }
     dlt_tries(b, DLOCK_OK, "after renewals of nothing [REN-2]");
     dlt_unlocks(b, DLOCK_OK, "the holder");
@@ -51,7 +51,7 @@ static void take_many(struct dlt_party *a)
         char suffix[16];
 
         (void)snprintf(suffix, sizeof suffix, "n%d", MANY - i);
-        dlt_attempt_begin(&attempts[i], a->run, &a->side, suffix, DLT_PARTY_TTL_MS);
+        dlt_attempt_begin(&attempts[i], a->run, &a->side, suffix, dlt_party_ttl_ms());
         attempts[i].req.name = (const unsigned char *)attempts[i].name.text;
         attempts[i].req.mode = reads && i % 3 == 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
         if (is_held(i))
@@ -152,7 +152,7 @@ void dlt_slots_downgraded(struct dlt_run *run)
     uint64_t fence;
 
     dlt_parties_begin(parties, 3, run);
-    dlt_party_anew(b, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS);
+    dlt_party_anew(b, "job", DLOCK_SHARED, dlt_party_ttl_ms());
     dlt_tries(a, DLOCK_OK, "of a free name");
     lease_ms = a->side.grant.lease_ms;
     fence = a->side.grant.fence;

@@ -222,7 +222,7 @@ void dlt_slots_batch_of_many(struct dlt_run *run)
             fences[i] = mine.elements[i].grant.fence + mine.elements[i].grant.fence_room;
         }
         for (size_t i = 0; i < mine.n; i += mine.n - 1) {
-            dlt_party_anew(b, i == 0 ? "m0" : "m149", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+            dlt_party_anew(b, i == 0 ? "m0" : "m149", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
             dlt_tries(b, DLOCK_BUSY, "of a name that an element holds");
             own_is_shown(b, i);
         }
@@ -252,7 +252,7 @@ void dlt_slots_batch_tells_waiters(struct dlt_run *run)
         char suffix[8];
 
         (void)snprintf(suffix, sizeof suffix, "m%zu", i);
-        dlt_party_anew(&parties[i], suffix, DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(&parties[i], suffix, DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         dlt_party_settle(&parties[i]);
     }
     for (size_t i = 0; i < 3; i++)

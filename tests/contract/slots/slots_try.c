@@ -7,7 +7,7 @@
 
 #define POLL_MS 5
 
-/* BUSY says how long, if it can: holder_ms of a lease of DLT_PARTY_TTL_MS. */
+/* BUSY says how long, if it can: holder_ms of a lease of dlt_party_ttl_ms(). */
 static void check_busy(const struct dlt_party *party, int64_t lease_ms)
 {
     int64_t holder_ms = party->side.grant.holder_ms;
@@ -36,8 +36,8 @@ void dlt_slots_one_of_two(struct dlt_run *run)
         dlt_unlocks(a, DLOCK_OK, "by the holder");
         a = b;
         b = other;
-        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
-        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(a, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
+        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     }
     dlt_parties_end(parties, 2);
 }
@@ -48,8 +48,8 @@ void dlt_slots_readers_share(struct dlt_run *run)
     int64_t lease_ms;
 
     dlt_parties_begin(parties, 3, run);
-    dlt_party_anew(a, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS);
-    dlt_party_anew(b, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS / 2);
+    dlt_party_anew(a, "job", DLOCK_SHARED, dlt_party_ttl_ms());
+    dlt_party_anew(b, "job", DLOCK_SHARED, dlt_party_ttl_ms() / 2);
     dlt_tries(a, DLOCK_OK, "(shared) of a free name");
     lease_ms = a->side.grant.lease_ms;
     dlt_tries(b, DLOCK_OK, "(shared) beside a reader");
@@ -60,7 +60,7 @@ void dlt_slots_readers_share(struct dlt_run *run)
     dlt_tries(writer, DLOCK_BUSY, "beside the other reader");
     dlt_unlocks(b, DLOCK_OK, "by the last reader");
     dlt_tries(writer, DLOCK_OK, "after the last reader");
-    dlt_party_anew(a, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS);
+    dlt_party_anew(a, "job", DLOCK_SHARED, dlt_party_ttl_ms());
     for (int i = 0; i < 2; i++)
         dlt_tries(a, DLOCK_BUSY, "(shared) beside a writer");
     dlt_unlocks(writer, DLOCK_OK, "by the writer");
@@ -76,7 +76,7 @@ static void ends_by_itself(struct dlt_party *a, struct dlt_party *b, enum dlock_
     enum dlock_status status = DLOCK_BUSY;
 
     dlt_party_anew(a, "job", mode, DLT_SHORT_MS);
-    dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     start_ns = dlt_now_ns();
     dlt_tries(a, DLOCK_OK, "of a free name");
     end_ns = dlt_now_ns();
@@ -122,7 +122,7 @@ void dlt_slots_reader_by_itself(struct dlt_run *run)
     if (!dlt_party_is_leased(brief))
         dlt_skip("not applicable: leases live in sessions");
     dlt_party_anew(brief, "job", DLOCK_SHARED, DLT_SHORT_MS);
-    dlt_party_anew(other, "job", DLOCK_SHARED, DLT_PARTY_TTL_MS);
+    dlt_party_anew(other, "job", DLOCK_SHARED, dlt_party_ttl_ms());
     dlt_tries(brief, DLOCK_OK, "shared, of a free name");
     dlt_tries(other, DLOCK_OK, "shared, beside a reader");
     dlt_sleep_ms(brief->side.grant.lease_ms + 1000 + run->grid_ms);
@@ -160,7 +160,7 @@ static int64_t long_ms(struct dlt_party *holder, struct dlt_party *asker)
     dlt_tries(holder, DLOCK_OK, "of a free name");
     tells = dlt_party_left_ms(asker) != -1;
     dlt_unlocks(holder, DLOCK_OK, "the holder");
-    return tells ? DLT_PARTY_TTL_MS : 3000 + holder->run->slack_ms;
+    return tells ? dlt_party_ttl_ms() : 3000 + holder->run->slack_ms;
 }
 
 static void again(struct dlt_party *a, struct dlt_party *b, struct dlt_party *second,
@@ -169,7 +169,7 @@ static void again(struct dlt_party *a, struct dlt_party *b, struct dlt_party *se
     int64_t least_ms = a->side.info.ttl_least_ms, start_ns = dlt_now_ns(), lease_ms;
     uint64_t fence;
 
-    dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     dlt_tries(a, DLOCK_OK, "of a free name");
     lease_ms = a->side.grant.lease_ms;
     fence = a->side.grant.fence;
@@ -187,7 +187,7 @@ static void again(struct dlt_party *a, struct dlt_party *b, struct dlt_party *se
     dlt_renews(a, DLOCK_OK, "with a shorter ttl");
     if (dlt_party_is_leased(a))
         not_shortened(b, start_ns, lease_ms);
-    a->attempt.req.ttl_ms = 2 * ttl_ms;
+    a->attempt.req.ttl_ms = dlt_ttl_within(2 * ttl_ms);
     start_ns = dlt_now_ns();
     dlt_renews(a, DLOCK_OK, "with a longer ttl");
     if (dlt_party_is_leased(a))
@@ -254,7 +254,7 @@ void dlt_slots_fence_rises(struct dlt_run *run)
         struct dlt_party *a = &parties[i % 2], *b = &parties[(i + 1) % 2];
         enum dlock_mode mode = reads && i % 4 == 3 ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
 
-        dlt_party_anew(a, "job", mode, i == 1 ? DLT_SHORT_MS : DLT_PARTY_TTL_MS);
+        dlt_party_anew(a, "job", mode, i == 1 ? DLT_SHORT_MS : dlt_party_ttl_ms());
         dlt_tries(a, DLOCK_OK, "of a free name");
         DLT_CHECK(mode == DLOCK_SHARED || a->side.grant.fence > last,
                   "grant %d: the fence is %llu, and %llu was granted before [TRY-6] [UNL-3]", i,
@@ -270,7 +270,7 @@ void dlt_slots_fence_rises(struct dlt_run *run)
 
 static void named(struct dlt_party *party, const char *bytes, size_t len)
 {
-    dlt_party_anew(party, "", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(party, "", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     memcpy(party->attempt.name.text + party->attempt.name.len, bytes, len);
     party->attempt.name.len += len;
     party->attempt.req.name_len = (uint32_t)party->attempt.name.len;

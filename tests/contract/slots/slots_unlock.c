@@ -12,9 +12,9 @@ static void only_the_holder(struct dlt_party *parties, enum dlock_mode mode)
 {
     struct dlt_party *a = &parties[0], *b = &parties[1], *c = &parties[2];
 
-    dlt_party_anew(a, "job", mode, DLT_PARTY_TTL_MS);
-    dlt_party_anew(b, "job", mode, DLT_PARTY_TTL_MS);
-    dlt_party_anew(c, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(a, "job", mode, dlt_party_ttl_ms());
+    dlt_party_anew(b, "job", mode, dlt_party_ttl_ms());
+    dlt_party_anew(c, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     dlt_unlocks(b, DLOCK_LOST, "of a free name that it never held");
     dlt_tries(a, DLOCK_OK, "of a free name");
     dlt_unlocks(b, DLOCK_LOST, "of a name that another one holds");
@@ -51,7 +51,7 @@ void dlt_slots_any_session(struct dlt_run *run)
     dlt_party_join(&second, &a, "a second session of a");
     dlt_party_join(&third, &a, "a third session of a");
     for (int i = 0; i < 2; i++) {
-        dlt_party_anew(&a, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(&a, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         dlt_tries(&a, DLOCK_OK, "of a free name");
         DLT_SAYS(&second, dlt_side_renew(&second.side, &a.attempt), DLOCK_OK,
                  "a lease that was taken in another session [SES-1]");
@@ -120,8 +120,8 @@ static void closed(struct dlt_party *a, struct dlt_party *b, enum dlock_mode mod
         char name[16]; /* not that of a lease which may not have ended */
 
         (void)snprintf(name, sizeof name, "job-%d-%d", (int)mode, i);
-        dlt_party_anew(a, name, mode, DLT_PARTY_TTL_MS);
-        dlt_party_anew(b, name, DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(a, name, mode, dlt_party_ttl_ms());
+        dlt_party_anew(b, name, DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         if (dlt_party_is_leased(a)) {
             closed_and_left(a, b);
             return;
@@ -135,7 +135,7 @@ void dlt_slots_closed_session(struct dlt_run *run)
     struct dlt_party parties[3], *c = &parties[2];
 
     dlt_parties_begin(parties, 3, run);
-    dlt_party_anew(c, "another", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(c, "another", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     dlt_tries(c, DLOCK_OK, "of a free name");
     closed(&parties[0], &parties[1], DLOCK_EXCLUSIVE);
     if (dlt_side_has(&c->side, DLOCK_CAP_RWLOCK))
@@ -194,11 +194,11 @@ void dlt_slots_forgotten(struct dlt_run *run)
     forgets(b, b->side.self); /* nothing was set up */
     dlt_tries(a, DLOCK_OK, "of a free name");
     for (int i = 0; i < 2; i++) {
-        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         dlt_tries(b, DLOCK_BUSY, "of a name that another one holds");
         forgets(b, b->side.self);
     }
-    dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+    dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     dlt_renews(a, DLOCK_OK, "after others gave up [FGT-1]");
     if (!session) {
         dlt_party_join(&other, b, "another session of b");
@@ -207,7 +207,7 @@ void dlt_slots_forgotten(struct dlt_run *run)
         dlt_party_end(&other);
     }
     if (!session && !dlt_side_has(&a->side, DLOCK_CAP_CONCURRENT)) {
-        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         dlt_tries(b, DLOCK_BUSY, "of a name that another one holds");
         dlt_side_close(&b->side);
         forgets(b, NULL);
@@ -261,7 +261,7 @@ void dlt_slots_lock_gives_up(struct dlt_run *run)
         dlt_party_over(b);
         dlt_side_close(&b->side); /* [FAI-1] */
         DLT_SAYS(b, dlt_side_open(&b->side), DLOCK_OK, "a new session");
-        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(b, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     }
     dlt_unlocks(a, DLOCK_OK, "the holder");
     dlt_tries(c, DLOCK_OK, "after waits that gave up [LCK-1]");

@@ -34,8 +34,8 @@ void dlt_slots_wait_is_told(struct dlt_run *run)
         int64_t freed_ns;
         uint64_t fence;
 
-        dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
-        dlt_party_anew(waiter, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
+        dlt_party_anew(waiter, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         dlt_party_hold(holder);
         fence = dlt_party_fence(holder);
         dlt_party_settle(waiter);
@@ -61,8 +61,8 @@ void dlt_slots_wait_misses_nothing(struct dlt_run *run)
     for (int i = 0; i < ROUNDS; i++) { /* the first time nothing is set up yet */
         int64_t freed_ns;
 
-        dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
-        dlt_party_anew(waiter, "job", DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
+        dlt_party_anew(waiter, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         dlt_party_hold(holder);
         dlt_party_line_up(waiter);
         freed_ns = dlt_party_release(holder);
@@ -154,8 +154,8 @@ void dlt_slots_each_hears_its_own(struct dlt_run *run)
         char name[16];
 
         (void)snprintf(name, sizeof name, "job-%d", i);
-        dlt_party_anew(&holders[i], name, DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
-        dlt_party_anew(&waiters[i], name, DLOCK_EXCLUSIVE, DLT_PARTY_TTL_MS);
+        dlt_party_anew(&holders[i], name, DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
+        dlt_party_anew(&waiters[i], name, DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
         dlt_party_hold(&holders[i]);
         dlt_party_settle(&waiters[i]);
     }

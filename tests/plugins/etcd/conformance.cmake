@@ -13,7 +13,7 @@ function(dlt_add_etcd_conformance name)
     set(ARG_SERVER etcd)
   endif()
   add_test(NAME conformance_etcd_${name} COMMAND with_server ${ARG_SERVER} --
-    $<TARGET_FILE:dlock-conformance> --slack ${DLT_ETCD_SLACK} ${ARG_OPTIONS} "${ARG_URI}")
+    $<TARGET_FILE:dlock-conformance> --strict --slack ${DLT_ETCD_SLACK} ${ARG_OPTIONS} "${ARG_URI}")
   set_tests_properties(conformance_etcd_${name} PROPERTIES
     TIMEOUT 600 PROCESSORS 2 COST 100 LABELS "conformance;etcd")
 endfunction()

@@ -9,12 +9,16 @@ else()
   set(DLT_POSTGRES_AT_ONCE)
 endif()
 
-# dlt_add_postgresql_conformance(<name> URI <uri> [SERVER <argument>...] [OPTIONS <option>...]
+# dlt_add_postgresql_conformance(<name> URI <uri> [DEFAULTS] [SERVER <argument>...] [OPTIONS <option>...]
 # [BESIDE <command>...]): all cases, beside a server of its own. Each connection costs the server a
-# process, so that one other test runs beside at most.
+# process, so that one other test runs beside at most. DEFAULTS: of the server (100 connections), and not --strict.
 function(dlt_add_postgresql_conformance name)
-  cmake_parse_arguments(ARG "" "URI" "SERVER;OPTIONS;BESIDE" ${ARGN})
-  add_test(NAME conformance_postgresql_${name} COMMAND with_server postgres -c max_connections=400 ${ARG_SERVER} --
+  cmake_parse_arguments(ARG "DEFAULTS" "URI" "SERVER;OPTIONS;BESIDE" ${ARGN})
+  if(NOT ARG_DEFAULTS)
+    list(APPEND ARG_SERVER -c max_connections=400)
+    list(APPEND ARG_OPTIONS --strict)
+  endif()
+  add_test(NAME conformance_postgresql_${name} COMMAND with_server postgres ${ARG_SERVER} --
     ${ARG_BESIDE} $<TARGET_FILE:dlock-conformance> --slack ${DLT_POSTGRES_SLACK} ${DLT_POSTGRES_AT_ONCE}
     ${ARG_OPTIONS}
     "${ARG_URI}")
@@ -48,6 +52,11 @@ if(DLT_EVERYTHING)
     BESIDE ${CMAKE_CURRENT_LIST_DIR}/least.sh ${PROJECT_SOURCE_DIR} {dir} {port} row.sql
       ${DLT_POSTGRES_FOREIGN} {dir} {port} "postgresql://least:least@/locks?unix_socket={socket}" --
     URI "postgresql://least:least@/locks?unix_socket={socket}&create=off&connect_timeout=30s&op_timeout=10s")
+  dlt_add_postgresql_conformance(default DEFAULTS URI "postgresql://u:secret@127.0.0.1:{port}/locks")
+  add_test(NAME conformance_few_connections COMMAND with_server postgres --
+    ${PROJECT_SOURCE_DIR}/tests/contract/test_defaults.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:dlock-conformance>
+    "postgresql://u:secret@127.0.0.1:{port}/locks")
+  set_tests_properties(conformance_few_connections PROPERTIES TIMEOUT 300 LABELS "conformance;meta")
   dlt_add_postgresql_conformance(tls SERVER --tls OPTIONS --only TRY-1
     URI "postgresql://u:secret@localhost:{tls}/locks?tls=on&ca={dir}/ca.pem")
 endif()
@@ -61,7 +70,8 @@ if(DLOCK_LONG_TESTS)
     URI "postgresql://u:secret@localhost:{tls}/locks?tls=on&ca={dir}/ca.pem")
 endif()
 
-dlt_full_only(conformance_postgresql_session conformance_postgresql_tls)
+dlt_full_only(conformance_postgresql_session conformance_postgresql_tls conformance_postgresql_default
+  conformance_few_connections)
 
 # Operations of dlock_start wait in the server: under the sanitizers, too.
 add_executable(test_pg_told test_pg_told.c)

@@ -6,7 +6,7 @@ function(dlt_add_pooler_conformance name mode strategy)
   add_test(NAME conformance_postgresql_${name} COMMAND with_server pgbouncer ${mode}
     -c max_connections=400 --
     ${DLT_POSTGRES_FOREIGN} {dir} {direct} "postgresql://u:secret@127.0.0.1:{port}/locks?strategy=${strategy}" --
-    $<TARGET_FILE:dlock-conformance> --slack 1000 ${ARGN})
+    $<TARGET_FILE:dlock-conformance> --strict --slack 1000 ${ARGN})
   set_tests_properties(conformance_postgresql_${name} PROPERTIES
     TIMEOUT 600 PROCESSORS 4 COST 100 LABELS "conformance;postgresql")
 endfunction()

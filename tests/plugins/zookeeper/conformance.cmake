@@ -6,10 +6,13 @@ else()
 endif()
 
 # All locks of a client have the ttl of its URI, however long a case wants a lease to be.
-# dlt_add_zk_conformance(<name> URI <uri> [SERVER <word>...] [OPTIONS <option>...]): all cases, beside
-# servers of its own; SERVER is what with_server is told (zookeeper).
+# dlt_add_zk_conformance(<name> URI <uri> [DEFAULTS] [SERVER <word>...] [OPTIONS <option>...]): all cases, beside
+# servers of its own; SERVER is what with_server is told (zookeeper). DEFAULTS: not --strict.
 function(dlt_add_zk_conformance name)
-  cmake_parse_arguments(ARG "" "URI" "SERVER;OPTIONS" ${ARGN})
+  cmake_parse_arguments(ARG "DEFAULTS" "URI" "SERVER;OPTIONS" ${ARGN})
+  if(NOT ARG_DEFAULTS)
+    list(APPEND ARG_OPTIONS --strict)
+  endif()
   if(NOT ARG_SERVER)
     set(ARG_SERVER zookeeper)
   endif()
@@ -39,22 +42,22 @@ if(DLT_EVERYTHING)
   foreach(recipe curator kazoo)
     dlt_add_zk_conformance(${recipe} ${DLT_ZK_SOME} URI "${DLT_ZK_ONE}&recipe=${recipe}")
   endforeach()
+  # What servers with the defaults of ZooKeeper do: ticks of 2 s, sessions of 4 to 40 s, 60 connections of a host.
+  dlt_add_zk_conformance(default DEFAULTS URI "zk://127.0.0.1:{port}/locks"
+    SERVER zookeeper tickTime=2000 maxSessionTimeout=40000 maxClientCnxns=60 forceSync=yes)
   # A user whose nodes nobody else may touch.
   dlt_add_zk_conformance(user ${DLT_ZK_SOME}
     URI "zk://u:secret@127.0.0.1:{port}/own?ttl=3s&connect_timeout=30s")
 endif()
 if(DLOCK_LONG_TESTS)
   dlt_add_zk_conformance(raw URI "${DLT_ZK_ONE}&key=raw")
-  # What servers with the defaults of ZooKeeper do: ticks of 2 s, sessions of 4 to 40 s.
-  dlt_add_zk_conformance(default SERVER zookeeper tickTime=2000 maxSessionTimeout=40000
-    OPTIONS --grid 2000 URI "${DLT_ZK_ONE}")
   # The disk is waited for.
   dlt_add_zk_conformance(durable SERVER zookeeper forceSync=yes OPTIONS --only C6 URI "${DLT_ZK_ONE}")
 endif()
 
 dlt_share_server(zookeeper conformance_zookeeper_one conformance_zookeeper_curator conformance_zookeeper_kazoo)
 dlt_full_only(conformance_zookeeper_three conformance_zookeeper_curator conformance_zookeeper_kazoo
-  conformance_zookeeper_user)
+  conformance_zookeeper_user conformance_zookeeper_default)
 
 # Each n-th call of the system fails. Without memory, and without /dev/urandom, the client library
 # ends the process or goes on with a null pointer: it is spared, for which it has to stand beside the

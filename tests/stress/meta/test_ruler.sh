@@ -45,7 +45,7 @@ answers_late() {
     echo "delay s2c 600" >&"${proxy[1]}"
     read -r answer <&"${proxy[0]}"
     echo "$address: $answer"
-    "$bin/dlock-conformance" --only time_of_a_wait "redis://$address?restart_guard=0"
+    "$bin/dlock-conformance" --strict --only time_of_a_wait "redis://$address?restart_guard=0"
 }
 
 # late_is_seen: that case, and nothing else, is the one that fails, and says how late.
