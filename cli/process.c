@@ -59,6 +59,24 @@ static bool is_younger(const struct proc_stat *stat, int64_t held_ms)
     return (int64_t)stat->start_ticks * (DL_NS_PER_S / ticks) > since_ns + YOUNGER_NS;
 }
 
+/* What `dlock run` and `dlock hold` have started. */
+static void command_read(struct process *process)
+{
+    struct proc_stat child;
+    char path[64], first[24];
+    FILE *file = NULL;
+
+    if (strcmp(process->program, "dlock") != 0)
+        return;
+    (void)snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", process->pid, process->pid);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    if (fscanf(file, "%23s", first) == 1 && proc_stat_read((pid_t)strtol(first, NULL, 10), &child))
+        memcpy(process->command, child.program, sizeof process->command);
+    (void)fclose(file);
+}
+
 static enum process_state state_of(struct process *process, int64_t held_ms)
 {
     struct proc_stat stat;
@@ -70,6 +88,7 @@ static enum process_state state_of(struct process *process, int64_t held_ms)
     if (is_younger(&stat, held_ms))
         return PROCESS_ENDED;
     memcpy(process->program, stat.program, sizeof process->program);
+    command_read(process);
     return strchr("Tt", stat.state) != NULL ? PROCESS_STOPPED : PROCESS_RUNS;
 }
 

@@ -28,6 +28,7 @@ struct process {
     char space[DL_PID_SPACE_SIZE]; /* "": not known */
     enum process_state state;
     char program[16]; /* its name as the kernel has it; "": not known */
+    char command[16]; /* of dlock: the program that it runs; "": none, or not known */
 };
 
 /* Reads the label, and what this host knows of the process. held_ms: since when the process must

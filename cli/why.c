@@ -119,6 +119,9 @@ static void process_print(const struct process *process, const struct info *info
         (void)printf("process    %ld (%s) %s on this host\n", process->pid,
                      cli_output_printable(process->program, strlen(process->program)),
                      process->state == PROCESS_STOPPED ? "is stopped" : "runs");
+    if (process->command[0] != '\0')
+        (void)printf("command    %s\n",
+                     cli_output_printable(process->command, strlen(process->command)));
 }
 
 static void holder_print(const struct info *info, const struct process *process)
@@ -223,10 +226,11 @@ static json_t *process_json(const struct process *process)
 {
     const bool known = process->pid > 0;
 
-    return json_pack("{s:o, s:o, s:s, s:o}", "host", cli_output_json_text(process->host), "pid",
-                     cli_output_json_number((uint64_t)process->pid, known), "state",
+    return json_pack("{s:o, s:o, s:s, s:o, s:o}", "host", cli_output_json_text(process->host),
+                     "pid", cli_output_json_number((uint64_t)process->pid, known), "state",
                      process_state_word(process->state), "program",
-                     cli_output_json_text(process->program));
+                     cli_output_json_text(process->program), "command",
+                     cli_output_json_text(process->command));
 }
 
 /* What a holder waits for. */

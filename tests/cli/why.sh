@@ -33,13 +33,13 @@ the_holder_and_the_queue() {
     waits 2 job
     exits 0 "$dlock" why job
     grep -q "^holder     $host:[0-9]*@[0-9a-f]*:night shift, exclusive, held [0-9.]*s, [0-9.]*s left$" out || die "$(<out)"
-    grep -q '^process    [0-9]* (dlock) runs on this host$' out || die "$(<out)"
+    grep -A1 '^process    [0-9]* (dlock) runs on this host$' out | grep -qx 'command    sleep' || die "$(<out)"
     grep -Eq "^waiter 0   $host:[0-9]*@[0-9a-f]*:first, exclusive, waits [0-9.]+m?s$" out || die "$(<out)"
     grep -Eq "^waiter 1   $host:[0-9]*@[0-9a-f]*:second, shared, waits [0-9.]+m?s$" out || die "$(<out)"
     if grep -e '^waits for' -e DEADLOCK out; then die "it waits for nothing"; fi
     exits 0 "$dlock" why --json job
-    equal '["job","runs","dlock",[],["exclusive","shared"]]' "$(jq -c '.locks[0] | [.name,
-        (.holders[0].process | .state, .program), .holders[0].waits_for, [.queue[].mode]]' out)"
+    equal '["job","runs","dlock","sleep",[],["exclusive","shared"]]' "$(jq -c '.locks[0] | [.name,
+        (.holders[0].process | .state, .program, .command), .holders[0].waits_for, [.queue[].mode]]' out)"
 }
 
 the_process_of_the_holder() {
