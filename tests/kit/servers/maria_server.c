@@ -126,6 +126,8 @@ static bool run(struct dlt_maria *server)
     return server->pid > 0 || fail(server, "fork");
 }
 
+static _Thread_local char root_why[256]; /* of the last connection that was not made */
+
 static MYSQL *root(const struct dlt_maria *server, const char *database)
 {
     const unsigned protocol = MYSQL_PROTOCOL_SOCKET, seconds = 20;
@@ -135,6 +137,7 @@ static MYSQL *root(const struct dlt_maria *server, const char *database)
     (void)mysql_options(mysql, MYSQL_OPT_READ_TIMEOUT, &seconds);
     if (mysql_real_connect(mysql, NULL, "root", "", database, 0, server->socket,
                            CLIENT_MULTI_STATEMENTS) == NULL) {
+        (void)snprintf(root_why, sizeof root_why, "no connection: %s", mysql_error(mysql));
         mysql_close(mysql);
         return NULL;
     }
@@ -283,7 +286,7 @@ const char *dlt_maria_ask(const struct dlt_maria *server, const char *format, ..
     va_end(args);
     answer[0] = '\0';
     if (mysql == NULL)
-        return "no connection";
+        return root_why;
     for (more = mysql_query(mysql, text) != 0; more == 0; more = mysql_next_result(mysql))
         row_print(mysql, answer, sizeof answer);
     if (more > 0)

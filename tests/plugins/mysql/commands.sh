@@ -79,7 +79,7 @@ killed_holder() {
 killed_waiter() {
     local waiter
     hold wanted 30s || return
-    "$dlock" run --wait 60s wanted -- touch waiter-ran &
+    "$dlock" run --ttl 1s --wait 60s wanted -- touch waiter-ran & # what it asked may be executed after its death
     waiter=$!
     sleep 1
     kill -KILL "$waiter"
