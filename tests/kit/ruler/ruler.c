@@ -6,11 +6,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,13 +34,15 @@ struct step {
 
 /* The sampler writes, the starter and its forked children read. */
 struct board {
-    pid_t group; /* is stopped together with the sampler */
+    pid_t group; /* of the starter */
     _Atomic int has_ended;
     _Atomic uint64_t count;
     struct step steps[STEPS];
 };
 
 static struct board *_Atomic board;
+static long sampler_pid; /* of dlt_ruler_start */
+static pid_t starter_pid;
 
 IN_SAMPLER static int64_t now_ns(void)
 {
@@ -71,47 +75,86 @@ IN_SAMPLER static void step_add(struct board *to, struct step step)
     atomic_store(&to->count, n + 1);
 }
 
-/* Sleeps again and again, until the process behind the descriptor has ended. */
-IN_SAMPLER static void watch(struct board *to, struct step step, int starter, int pressure)
+/* The state in /proc/PID/stat: "PID (name) T ...". */
+IN_SAMPLER static bool is_stopped(int fd)
 {
-    int64_t before = pressure_ns(pressure);
-    struct pollfd end = {.fd = starter, .events = POLLIN};
-    struct timespec pause = {0, STEP_MS * NS_PER_MS};
+    char text[64];
+    long at = syscall(SYS_pread64, fd, text, sizeof text, 0L) - 3;
+
+    while (at >= 0 && text[at] != ')')
+        at--;
+    return at >= 0 && (text[at + 2] == 'T' || text[at + 2] == 't');
+}
+
+struct watched {
+    int starter, state, pressure; /* a pidfd, /proc/PID/stat, /proc/pressure/cpu */
+};
+
+/* Sleeps again and again, until the starter has ended. While it is stopped the sampler is late. */
+IN_SAMPLER static void watch(struct board *to, struct step step, const struct watched *fds)
+{
+    int64_t before = pressure_ns(fds->pressure), awake_ns = step.at_ns;
+    struct pollfd end = {.fd = fds->starter, .events = POLLIN};
 
     while (end.revents == 0) {
         int64_t due_ns = step.at_ns + STEP_MS * NS_PER_MS, more = 0;
+        struct timespec pause = {0, STEP_MS * NS_PER_MS};
+        bool stopped = false;
 
-        pause = (struct timespec){0, STEP_MS * NS_PER_MS};
         (void)syscall(SYS_ppoll, &end, 1, &pause, NULL, 8);
         step.at_ns = now_ns();
         step.late_ns = step.at_ns > due_ns ? step.at_ns - due_ns : 0;
-        step.stalls_ns += step.late_ns >= STALL_NS ? step.late_ns : 0;
-        more = pressure_ns(pressure);
+        stopped = is_stopped(fds->state);
+        if (stopped || step.late_ns >= STALL_NS)
+            step.stalls_ns += step.at_ns - due_ns + STEP_MS * NS_PER_MS;
+        if (stopped)
+            step.late_ns = step.at_ns - awake_ns;
+        else
+            awake_ns = step.at_ns;
+        more = pressure_ns(fds->pressure);
         step.pressure_ns += more > before && before >= 0 ? more - before : 0;
         before = more;
         step_add(to, step);
     }
 }
 
+IN_SAMPLER static int stat_open(pid_t pid)
+{
+    char full[32] = "/proc/", number[11];
+    size_t digits = 0, at = 6;
+
+    for (; pid > 0; pid /= 10)
+        number[digits++] = (char)('0' + pid % 10);
+    while (digits > 0)
+        full[at++] = number[--digits];
+    for (const char *tail = "/stat"; *tail != '\0'; tail++)
+        full[at++] = *tail;
+    full[at] = '\0';
+    return (int)syscall(SYS_openat, AT_FDCWD, full, O_RDONLY);
+}
+
 /* A copy of the starter with none of its descriptors: nothing that the starter closes stays open.
- */
+ * In a group of its own: when a starter that has gone to another group ends, the kernel sends
+ * SIGHUP to the group of a child that stayed behind, if a process there is stopped. */
 IN_SAMPLER static void sample(struct board *to, pid_t starter)
 {
     struct step first = to->steps[0];
-    int fds[2];
+    struct watched fds;
 
+    (void)syscall(SYS_setpgid, 0, 0);
     (void)syscall(SYS_close_range, 0U, ~0U, 0U);
-    fds[0] = (int)syscall(SYS_pidfd_open, starter, 0);
-    fds[1] = (int)syscall(SYS_openat, AT_FDCWD, "/proc/pressure/cpu", O_RDONLY);
+    fds.starter = (int)syscall(SYS_pidfd_open, starter, 0);
+    fds.pressure = (int)syscall(SYS_openat, AT_FDCWD, "/proc/pressure/cpu", O_RDONLY);
+    fds.state = stat_open(starter);
     (void)syscall(SYS_prctl, PR_SET_NAME, "ruler", 0, 0, 0);
-    if (fds[0] >= 0)
-        watch(to, first, fds[0], fds[1]);
+    if (fds.starter >= 0)
+        watch(to, first, &fds);
     atomic_store(&to->has_ended, 1);
     (void)syscall(SYS_exit_group, 0);
 }
 
 /* No exit signal: no wait of the starter, and no handler of SIGCHLD, sees the sampler. */
-IN_SAMPLER static void sampler_start(struct board *to, pid_t starter)
+IN_SAMPLER static long sampler_start(struct board *to, pid_t starter)
 {
     uint64_t all = ~UINT64_C(0), old = 0;
     long pid = 0;
@@ -126,6 +169,7 @@ IN_SAMPLER static void sampler_start(struct board *to, pid_t starter)
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
     if (pid < 0)
         atomic_store(&to->has_ended, 1);
+    return pid;
 }
 
 static struct board *board_map(int fd)
@@ -144,11 +188,22 @@ void dlt_ruler_start(void)
     if (before != NULL && !atomic_load(&before->has_ended) && before->group == getpgrp())
         return;
     made = board_map(-1);
-    if (made != NULL && atomic_compare_exchange_strong(&board, &before, made))
-        sampler_start(made, getpid());
-    else if (made != NULL)
+    if (made != NULL && atomic_compare_exchange_strong(&board, &before, made)) {
+        starter_pid = getpid();
+        sampler_pid = sampler_start(made, starter_pid);
+    } else if (made != NULL) {
         (void)munmap(made, sizeof *made);
+    }
     errno = number;
+}
+
+/* Where nobody reaps orphans, samplers would pile up. */
+__attribute__((destructor)) static void sampler_end(void)
+{
+    if (sampler_pid <= 0 || starter_pid != getpid())
+        return;
+    (void)kill((pid_t)sampler_pid, SIGKILL);
+    (void)syscall(SYS_wait4, sampler_pid, NULL, __WALL, NULL);
 }
 
 int dlt_ruler_open(const char *path, pid_t starter)
@@ -161,7 +216,7 @@ int dlt_ruler_open(const char *path, pid_t starter)
     if (fd >= 0)
         (void)close(fd);
     if (map != NULL && starter > 0)
-        sampler_start(map, starter);
+        (void)sampler_start(map, starter);
     atomic_store(&board, map);
     return map != NULL;
 }

@@ -10,9 +10,9 @@
  * loses little by that. A call is late only by time that the machine left to the test. If the
  * machine took more than the bound itself, the measurement says nothing: it is void.
  *
- * The sampler is in the process group of its starter: who stops that group stops it, too. It ends
- * with its starter, has none of its descriptors, and no wait() sees it. Forked children read what
- * it measures. A test may have threads or none, and forks as it likes.
+ * The sampler sees that its starter is stopped, too. It is in a process group of its own, ends with
+ * its starter, has none of its descriptors, and no wait() sees it. Forked children read what it
+ * measures. A test may have threads or none, and forks as it likes.
  *
  * Lower bounds need no ruler: no machine makes a call return early.
  */
@@ -32,10 +32,10 @@ struct dlt_measure {
     char text[160]; /* "3200 ms, of which the machine took 150; at most 3000" */
 };
 
-/* Starts a sampler, unless this process or one that it was forked from has one that runs, in the
- * group in which the process is now. It begins
- * before what is to be judged: of the time before, the machine is taken to have stolen nothing. If
- * it cannot be started, the ruler judges without an excuse. Async-signal-safe. */
+/* Starts a sampler, unless this process or one that it was forked from, in the same group, has one
+ * that runs. It begins before what is to be judged: of the time before, the machine is taken to
+ * have stolen nothing. If it cannot be started, the ruler judges without an excuse.
+ * Async-signal-safe. */
 void dlt_ruler_start(void);
 
 /* A sampler whose measurements are in a file, which others can open. starter > 0: makes the file,

@@ -102,6 +102,42 @@ Test(ruler, a_group_that_was_stopped_is_not_late)
     cr_assert_eq(ruling, DLT_VOID);
 }
 
+/* Its group has a stopped process, and nobody outside: the kernel would send SIGHUP when a starter
+ * that has gone to another group ends, if its sampler had stayed behind. */
+static void moves_away_and_ends(void)
+{
+    pid_t stopped = fork(), starter = 0;
+
+    if (stopped == 0)
+        for (;;)
+            (void)pause();
+    (void)kill(stopped, SIGSTOP);
+    starter = fork();
+    if (starter == 0) {
+        dlt_ruler_start();
+        _exit(setpgid(0, 0) == 0 ? 0 : 3);
+    }
+    (void)waitpid(starter, NULL, 0);
+    sleep_ms(50);
+    (void)kill(stopped, SIGKILL);
+    (void)waitpid(stopped, NULL, 0);
+    _exit(0);
+}
+
+Test(ruler, a_starter_that_moves_away_ends_nobody)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (setsid() < 0)
+            _exit(2);
+        moves_away_and_ends();
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0, "%#x", (unsigned)status);
+}
+
 /* The end of file comes when the child, and with it its sampler, has ended: the sampler does not
  * keep the descriptor, and the child waits for no other child. */
 Test(ruler, the_sampler_is_in_nobodys_way)
@@ -127,7 +163,7 @@ Test(ruler, the_sampler_is_in_nobodys_way)
     cr_assert_eq(waitpid(child, &status, WNOHANG), 0, "the child lives on");
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_assert_eq(status, 0, "%#x", (unsigned)status);
-    while ((sampler = waitpid(-child, &status, WNOHANG)) == 0 && tries-- > 0)
+    while ((sampler = waitpid(-1, &status, WNOHANG)) == 0 && tries-- > 0)
         sleep_ms(10);
     cr_assert_gt(sampler, 0, "the sampler lives on");
 }
