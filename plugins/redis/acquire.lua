@@ -53,7 +53,7 @@ local function held_by_me(owner)
         return { 1, fence_read(last_fence) or fence_anew('h', token), math.max(left, ttl) }
     end
     local ends = not owner and tonumber(call('ZSCORE', name.readers, token) or 0)
-    if ends and ends > now then
+    if ends and ends >= now then
         call('ZREM', name.readers, '-') -- a first write that needs no memory, as above
         readers_set(name, token, math.max(ends, now + ttl))
         return { 1, reader_fence(name, token) or fence_anew('r' .. token),

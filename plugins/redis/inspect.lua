@@ -35,7 +35,7 @@ local function inspect(name)
         holder('x', string.sub(owner, 1, OWNER_MAX), call('PTTL', name.lock),
                known and meta[1], known and since, known and label)
     else
-        local live = call('ZRANGEBYSCORE', name.readers, '(' .. string.format('%.0f', now),
+        local live = call('ZRANGEBYSCORE', name.readers, string.format('%.0f', now),
                                 '+inf', 'WITHSCORES', 'LIMIT', ARGV[2], ARGV[1])
         for i = 1, #live, 2 do
             local entry = call('HGET', name.meta, 'r' .. live[i]) or ''

@@ -16,7 +16,7 @@ if owner == token then
     local fence = fence_read(known[1]) and known[1] or moment
     record = fence .. ' ' .. (string.match(known[2] or '', '^' .. token .. ' (.*)$') or moment .. ' ')
     limit, permit = '1', '0'
-elseif ends > now and known[4] then
+elseif ends >= now and known[4] then
     record, limit, permit = known[3] or moment .. ' ' .. moment .. ' ', known[4], known[5] or '0'
 else
     return { 0, '', tonumber(ARGV[3]) }

@@ -46,9 +46,10 @@ local function readers_remove(name, tokens)
     end
 end
 
--- Removes dead readers: at most this number of them, -1: all.
+-- Removes dead readers: at most this number of them, -1: all. `now` is cut to milliseconds, and so is an end that was
+-- computed from it: a reader lives for the whole millisecond of its end, as a key of Redis does.
 local function readers_reap(name, most)
-    readers_remove(name, call('ZRANGEBYSCORE', name.readers, '-inf', now, 'LIMIT', 0, most))
+    readers_remove(name, call('ZRANGEBYSCORE', name.readers, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, most))
 end
 
 -- The permits that are taken; the dead were removed before.

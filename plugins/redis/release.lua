@@ -34,7 +34,7 @@ elseif token == '*' and readers_live(name) > 0 then
     freed = 1
 elseif reads then
     readers_remove(name, { token })
-    freed = tonumber(reads) > now and 1 or freed
+    freed = tonumber(reads) >= now and 1 or freed
 end
 if left then
     waiter_drop(name, token)

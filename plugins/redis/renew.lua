@@ -52,7 +52,7 @@ local function renew(name, token, ttl, becomes)
             return ends
         end
         ends = tonumber(ends or 0)
-        if ends > now then
+        if ends >= now then
             lease = stay_reader(name, token, ttl, ends)
         end
     end
