@@ -265,8 +265,8 @@ static enum dlock_status tcplease_break(void *self, const unsigned char *name, u
     char line[LINK_LINE_MAX], answer[LINK_LINE_MAX], hex_name[2 * 255 + 1];
     enum dlock_status status;
 
-    /* Any text may be asked for. What is no token of ours is nobody's, and must not be a part of the
-     * request. */
+    /* Any text may be asked for. What is no token of ours is nobody's, and must not be a part of
+     * the request. */
     if (owner != NULL && (strlen(owner) != 2 * (size_t)DLOCK_TOKEN_SIZE ||
                           strspn(owner, "0123456789abcdef") != strlen(owner)))
         return dlock_fail(err, ORIGIN, DLOCK_NOT_HELD, 0, "no such holder");

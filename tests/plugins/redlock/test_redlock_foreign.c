@@ -59,11 +59,42 @@ static void keep(unsigned nodes, const char *name, const char *number)
         cr_assert_str_eq(dlt_redis_ask(&servers[i], "SET rl:{%s}:f %s", name, number), "OK");
 }
 
+static bool all_are_ready(void)
+{
+    const struct redlock_session *self = session.self;
+    bool ready = true;
+
+    for (unsigned i = 0; i < NODES; i++)
+        ready &= self->nodes[i].connection.state == RESP_READY;
+    return ready;
+}
+
+static enum dlock_status take(struct dlt_request *request, const char *name)
+{
+    dlt_request(&session, request, name, (unsigned char)name[0], TTL_MS);
+    return dlt_try(&session, request);
+}
+
+/* An open waits for a majority, and calls connect the rest. */
+static void all_await(void)
+{
+    struct dlt_request request;
+
+    for (int i = 0; i < 1000 && !all_are_ready(); i++) {
+        if (take(&request, "w") == DLOCK_OK)
+            (void)dlt_unlock(&session, &request);
+        session.ops->forget(session.self, &request.req);
+        dlt_sleep_ms(5);
+    }
+    cr_assert(all_are_ready());
+}
+
 static void set_up(void)
 {
     dlt_redlock_start(&session, servers, NODES);
     dlt_session_option(&session, "fence", "1"); /* DLOCK_ON */
     cr_assert_eq(dlt_session_open(&session), DLOCK_OK, "%s", session.err.message);
+    all_await();
     lives_note();
 }
 
@@ -73,12 +104,6 @@ static void tear_down(void)
 }
 
 TestSuite(redlock_foreign, .init = set_up, .fini = tear_down, .timeout = 60);
-
-static enum dlock_status take(struct dlt_request *request, const char *name)
-{
-    dlt_request(&session, request, name, (unsigned char)name[0], TTL_MS);
-    return dlt_try(&session, request);
-}
 
 static void says_wrong_type(const char *what)
 {
