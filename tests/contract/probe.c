@@ -73,6 +73,7 @@ int dlt_probe_main(int strict)
     struct dlock_client *client = NULL;
     int64_t step_ms;
 
+    (void)unsetenv("DLOCK_TRACE"); /* its lines would be taken for the answer */
     if (dlock_client_open(run.uri, NULL, &client, &dlt_err) != DLOCK_OK)
         return open_fails();
     dlt_run_init(&run);
@@ -92,6 +93,7 @@ int dlt_room_main(int64_t most)
     struct dlock_client **clients = calloc((size_t)most, sizeof(struct dlock_client *));
     int64_t count = 0;
 
+    (void)unsetenv("DLOCK_TRACE");
     DLT_CHECK(clients != NULL, "no memory");
     while (count < most &&
            dlock_client_open(getenv("DLT_URI"), NULL, &clients[count], &dlt_err) == DLOCK_OK)
