@@ -24,7 +24,7 @@ local function held_by_me()
         return lease, number, (since or begin) * 1000
     end
     local ends = tonumber(redis.call('ZSCORE', name.readers, token) or 0)
-    if ends > now then
+    if ends >= now then
         ends = math.max(ends, now + ttl)
         readers_set(name, token, math.max(reader_round(name, token), round), ends, label)
         return ends - now, 0, 0

@@ -27,7 +27,7 @@ local function inspect(name)
                number_of(value))
         return result
     end
-    local live = redis.call('ZRANGEBYSCORE', name.readers, '(' .. text(now), '+inf', 'WITHSCORES',
+    local live = redis.call('ZRANGEBYSCORE', name.readers, text(now), '+inf', 'WITHSCORES',
                             'LIMIT', 0, ARGV[1])
     for i = 1, #live, 2 do
         local entry = redis.call('HGET', name.info, 'r' .. live[i]) or ''

@@ -149,7 +149,7 @@ local function readers_live(name)
         return name.live
     end
     local live = redis.call('ZCARD', name.readers)
-    local dead = live > 0 and redis.call('ZRANGEBYSCORE', name.readers, '-inf', text(now)) or {}
+    local dead = live > 0 and redis.call('ZRANGEBYSCORE', name.readers, '-inf', '(' .. text(now)) or {}
     for _, token in ipairs(dead) do
         live = live - reader_drop(name, token)
     end

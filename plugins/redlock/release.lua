@@ -21,7 +21,7 @@ local function reader_release(reader)
     local ends = tonumber(redis.call('ZSCORE', name.readers, reader) or 0)
     if last == math.huge or reader_round(name, reader) <= last then
         local dropped = reader_drop(name, reader)
-        return ends > now and dropped or 0
+        return ends >= now and dropped or 0
     end
     return 0
 end

@@ -43,7 +43,7 @@ local function renew(name, token, ttl, mode)
         return is_foreign(ends) and 0 or ends
     end
     ends = tonumber(ends or 0)
-    if ends <= now then
+    if ends < now then
         return 0
     end
     ends = math.max(ends, now + ttl)

@@ -39,48 +39,62 @@ static bool is_held(struct dlt_subject *subject, struct stopped *stopped, const 
     return false;
 }
 
-/* The fence of another holder who came and went; 0: the name was not to be had. */
-static uint64_t another_holds(struct dlt_subject *subject)
-{
+struct other {
     struct dlt_attempt attempt;
-    uint64_t fence = 0;
-    bool had;
+    bool had, released;
+    uint64_t fence; /* 0: the name was not to be had */
+};
 
-    dlt_attempt_begin(&attempt, subject->run, &subject->direct, "job", CALL_MS);
-    had = dlt_side_try(&subject->direct, &attempt) == DLOCK_OK;
-    if (had) {
-        fence = subject->direct.grant.fence + subject->direct.grant.fence_room;
-        DLT_OK(dlt_side_unlock(&subject->direct, &attempt));
-    }
-    dlt_attempt_end(&attempt, &subject->direct, had);
-    return fence;
+/* Comes and goes; the trylock that is stopped may keep it from going. */
+static void comes_and_goes(struct dlt_side *side, struct other *other)
+{
+    enum dlock_status status;
+
+    other->had = dlt_side_try(side, &other->attempt) == DLOCK_OK;
+    if (!other->had)
+        return;
+    other->fence = side->grant.fence + side->grant.fence_room;
+    status = dlt_side_unlock(side, &other->attempt);
+    DLT_CHECK(status == DLOCK_OK || status == DLOCK_UNAVAILABLE || status == DLOCK_UNKNOWN,
+              "unlock beside a trylock that is stopped is %s", dlt_said(side, status));
+    other->released = status == DLOCK_OK;
+}
+
+static void is_gone(struct dlt_side *side, struct other *other)
+{
+    if (other->had && !other->released)
+        DLT_CHECK(dlt_side_unlock(side, &other->attempt) != DLOCK_UNAVAILABLE,
+                  "unlock, repeated: %s", dlt_said(side, DLOCK_UNAVAILABLE));
+    dlt_attempt_end(&other->attempt, side, other->had);
 }
 
 /* False: the trylock has fewer messages. */
 static bool stop_at(struct dlt_subject *subject, const char *direction, int number)
 {
     struct stopped stopped = {.side = &subject->far, .status = DLOCK_INTERNAL};
-    uint64_t fence = 0;
+    struct other other = {.fence = 0};
     pthread_t thread;
     bool held;
 
     dlt_strike_recover(subject);
     dlt_strike_warm_up(subject);
     dlt_attempt_begin(&stopped.attempt, subject->run, &subject->far, "job", 3 * CALL_MS);
+    dlt_attempt_begin(&other.attempt, subject->run, &subject->direct, "job", CALL_MS);
     subject->far.call_ms = CALL_MS;
     dlt_subject_tell(subject, "hold %s +%d", direction, number);
     thread = dlt_thread(stopped_main, &stopped);
     held = is_held(subject, &stopped, direction);
     if (held)
-        fence = another_holds(subject);
+        comes_and_goes(&subject->direct, &other);
     dlt_subject_tell(subject, "deliver");
     dlt_subject_tell(subject, "pass");
     (void)pthread_join(thread, NULL);
-    DLT_CHECK(stopped.status != DLOCK_OK || subject->far.grant.fence > fence,
+    is_gone(&subject->direct, &other);
+    DLT_CHECK(stopped.status != DLOCK_OK || subject->far.grant.fence > other.fence,
               "trylock, stopped at its message %d (%s), has fence %llu, and a holder before it had "
               "%llu [TRY-6]",
               number, direction, (unsigned long long)subject->far.grant.fence,
-              (unsigned long long)fence);
+              (unsigned long long)other.fence);
     if (stopped.status == DLOCK_OK)
         DLT_OK(dlt_side_unlock(&subject->far, &stopped.attempt));
     dlt_attempt_end(&stopped.attempt, &subject->far, stopped.status == DLOCK_OK);

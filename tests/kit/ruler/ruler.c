@@ -169,6 +169,8 @@ IN_SAMPLER static long sampler_start(struct board *to, pid_t starter)
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
     if (pid < 0)
         atomic_store(&to->has_ended, 1);
+    else
+        (void)syscall(SYS_setpgid, pid, 0); /* the starter may end before the sampler does that */
     return pid;
 }
 
