@@ -218,10 +218,24 @@ static void *any_sleeper(void *arg)
     return NULL;
 }
 
+/* Interrupts a wait_any that runs, mostly: what is right does not depend on it. Returns how it
+ * ended; *start_ns: when it was interrupted. */
+static enum dlock_status interrupted_amid(struct choir *choir, int64_t *start_ns)
+{
+    struct dlt_side *ear = &choir->ear.side;
+
+    choir->ear.thread = dlt_thread(any_sleeper, choir);
+    dlt_sleep_ms(50);
+    *start_ns = dlt_now_ns();
+    dl_slot_interrupt(ear->plugin, ear->self, NULL);
+    return dlt_party_wake(&choir->ear);
+}
+
 void dlt_slots_any_is_interrupted(struct dlt_run *run)
 {
     struct choir choir;
     struct dlt_side *ear = &choir.ear.side;
+    enum dlock_status status = DLOCK_OK;
     int64_t start_ns;
 
     choir_begin(&choir, run);
@@ -232,11 +246,12 @@ void dlt_slots_any_is_interrupted(struct dlt_run *run)
     DLT_SAYS(&choir.ear, wait_any(&choir, LONG_MS), DLOCK_CANCELED,
              "it was interrupted before [INT-4]");
     quiet(&choir); /* not the one after */
-    choir.ear.thread = dlt_thread(any_sleeper, &choir);
-    dlt_sleep_ms(50); /* it sleeps now, mostly: what is right does not depend on it */
-    start_ns = dlt_now_ns();
-    dl_slot_interrupt(ear->plugin, ear->self, NULL);
-    DLT_SAYS(&choir.ear, dlt_party_wake(&choir.ear), DLOCK_CANCELED, "it was interrupted [INT-4]");
+    for (int tries = 0; status == DLOCK_OK && tries < 3; tries++) {
+        if (tries > 0) /* a number came for no reason [ANY-3], and the interrupt may be left */
+            (void)wait_any(&choir, 0);
+        status = interrupted_amid(&choir, &start_ns);
+    }
+    DLT_SAYS(&choir.ear, status, DLOCK_CANCELED, "it was interrupted [INT-4]");
     DLT_BETWEEN(start_ns, choir.ear.awake_ns, DLT_TOLD_MS, "an interrupt ends wait_any [INT-4]");
     quiet(&choir);
     choir_end(&choir);
