@@ -22,7 +22,7 @@ enum {
     DLT_STOPS = 1u << 3      /* ... and --stop-cmd */
 };
 
-/* More of the flags: so many clients are open at once; without, some. */
+/* Other flags: the number of clients that a case opens at once. A case without one opens a few. */
 #define DLT_CLIENTS(n)        ((unsigned)(n) << 8)
 #define DLT_CLIENTS_OF(flags) ((flags) >> 8)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * party.h - one who wants a name: a client with one session and one attempt at a time, on a good
- * network. Its calls are those that core would make.
+ * network. It makes the same calls as core.
  */
 #ifndef DLT_PARTY_H
 #define DLT_PARTY_H
@@ -101,7 +101,7 @@ __attribute__((format(printf, 5, 6))) void dlt_party_told(const char *file, int 
                                                           struct dlt_party *party, int64_t since_ns,
                                                           const char *format, ...);
 
-/* The name is held, and nobody tells this party anything for a moment. */
+/* While another party holds the name, this party gets no wake-up for a moment. */
 void dlt_party_not_told(struct dlt_party *party, const char *when);
 
 /* How many wait for the name, by inspect. UINT32_MAX: the store does not say. */

@@ -29,7 +29,7 @@ const struct dlt_seen_holder *dlt_seen_of(const struct dlt_seen *seen, struct dl
 /* What is kept of the permit; of a lock 0. None fails the case. */
 const struct dlt_seen_holder *dlt_seen_kept(const struct dlt_seen *seen, uint32_t permit);
 
-/* So many holders are shown to the asker; `when` is for the message. */
+/* The asker sees this number of holders. `when` is a part of the message. */
 void dlt_look_counts(struct dlt_party *asker, size_t want, const char *when);
 
 /* The token as inspect shows it; of the attempt of a party. */
