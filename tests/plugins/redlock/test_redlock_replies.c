@@ -162,10 +162,13 @@ Test(redlock_replies, C9_an_answer_that_makes_no_sense)
     cr_expect_gt(told, 0);
 }
 
-static bool first_is_late(void)
+static bool a_node_is_late(void)
 {
-    return session.err.node_count == NODES &&
-           strstr(session.err.nodes[0].message, "in time") != NULL;
+    bool is_late = session.err.node_count != NODES;
+
+    for (uint32_t i = 0; i < session.err.node_count; i++)
+        is_late |= strstr(session.err.nodes[i].message, "in time") != NULL;
+    return is_late;
 }
 
 /* TRY-8: two nodes were restarted, one after the other: a majority votes again as soon as one of
@@ -179,7 +182,7 @@ Test(redlock_replies, TRY_8_the_first_of_two_guards_ends)
     guard = "90000";
     play("+OK");
     status = try(DLOCK_EXCLUSIVE);
-    for (int i = 0; i < 10 && first_is_late(); i++) {
+    for (int i = 0; i < 10 && a_node_is_late(); i++) {
         tear_down();
         play("+OK");
         status = try(DLOCK_EXCLUSIVE);
