@@ -10,7 +10,7 @@
 #ifndef DLT_ENGINE_H
 #define DLT_ENGINE_H
 
-#include "api/client_open.h"
+#include "api/client.h"
 #include "hold/renew_schedule.h"
 #include "memory_hooks.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/api/api.c core/api/client_open.c core/api/handle_new.c */
+/* Tests: core/api/api.c core/api/client.c core/api/handle.c */
 /*
  * Does the engine survive the n-th allocation that fails? From open to close, for every n: no
  * crash, no leak (AddressSanitizer watches), and no OK without something behind it.

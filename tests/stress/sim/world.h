@@ -29,7 +29,7 @@
 #include "history.h"
 #include "threads.h"
 
-#include "api/client_open.h"
+#include "api/client.h"
 #include "hold/renew_schedule.h"
 #include "hold/validity.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* handle_new.h - dlock_new: makes a handle of a client. */
-#ifndef DL_HANDLE_NEW_H
-#define DL_HANDLE_NEW_H
+/* handle.h - dlock_new: makes a handle of a client. */
+#ifndef DL_API_HANDLE_H
+#define DL_API_HANDLE_H
 
 #include "hold/handle.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "api/client_open.h"
+#include "api/client.h"
 #include "acquire/driver.h"
 #include "acquire/opening.h"
 #include "api/client_ref.h"

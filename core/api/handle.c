@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "api/handle_new.h"
+#include "api/handle.h"
 #include "hold/renew_schedule.h"
 #include "sys/error.h"
 

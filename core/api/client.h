@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* client_open.h - dlock_client_open: reads the URI, loads the plugin, makes the first session. */
-#ifndef DL_CLIENT_OPEN_H
-#define DL_CLIENT_OPEN_H
+/* client.h - dlock_client_open: reads the URI, loads the plugin, makes the first session. */
+#ifndef DL_API_CLIENT_H
+#define DL_API_CLIENT_H
 
 #include "client/client.h"
 
