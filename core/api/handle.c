@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/handle.h"
+#include "acquire/cancel.h"
+#include "api/client.h"
+#include "hold/operation.h"
 #include "hold/renew_schedule.h"
+#include "hold/renewer.h"
+#include "hold/unlock.h"
 #include "sys/error.h"
 
 #include <stdlib.h>
@@ -75,4 +80,67 @@ enum dlock_status dl_handle_new(struct dlock_client *client, const void *name, s
     }
     *out = lock;
     return DLOCK_OK;
+}
+
+/* Waits until no call is made on the handle and no callback runs for it, and unlocks. */
+static void wind_down_locked(struct dlock *lock, struct dlock_error *err)
+{
+    struct dlock_client *client = lock->client;
+
+    for (;;) {
+        dl_cancel_locked(lock, DLOCK_CANCELED);
+        if (lock->phase != DL_PHASE_IDLE || lock->renewer_busy || lock->in_callback ||
+            lock->queued > 0 || dl_operation_in_progress(lock->operation))
+            dl_handle_sleep_locked(lock, DL_NEVER);
+        else if (dl_unlock_pends_locked(lock))
+            dl_unlock_give_up_locked(lock);
+        else if (client->closed ||
+                 dl_lease_state(&lock->lease, dl_client_now(client)) == DLOCK_STATE_FREE)
+            return;
+        else
+            (void)dl_unlock_whole_locked(lock, DL_NEVER, err);
+    }
+}
+
+void dl_handle_free(struct dlock *lock)
+{
+    struct dlock_client *client = lock->client;
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    char name[DL_NAME_TEXT];
+    bool self;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    self = dl_renewer_is_self_locked(client);
+    if (!self) {
+        wind_down_locked(lock, &err);
+        dl_handle_unlink_locked(lock);
+        dl_events_remove(&client->events, &lock->event);
+        if (lock->operation != NULL)
+            dl_schedule_unreserve(&client->run_queue->waiting);
+        dl_operation_free_locked(lock->operation, &client->events);
+        dl_renew_schedule_remove_locked(lock);
+        dl_renew_schedule_unreserve_locked(client);
+        client->calls++; /* dlock_client_close waits for the log line */
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (self) {
+        dl_log(&client->host.log, DLOCK_LOG_ERROR, "dlock_free in a loss callback: refused");
+        return;
+    }
+    if (err.message[0] != '\0')
+        dl_log(&client->host.log, DLOCK_LOG_WARNING, "%s: unlock by dlock_free: %s",
+               dl_name_state_text(lock->name, name), err.message);
+    dl_client_call_end(client);
+    dl_handle_discard(lock);
+    dl_client_unref(client);
+}
+
+void dl_handle_free_after_fork(struct dlock *lock)
+{
+    struct dlock_client *client = lock->client;
+
+    if (lock->claim->lease_session != NULL)
+        dl_session_pool_close_after_fork(&client->pool, lock->claim->lease_session);
+    free(lock);
+    dl_client_unref_after_fork(client);
 }

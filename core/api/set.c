@@ -1,17 +1,274 @@
 /* SPDX-License-Identifier: MIT */
-#include "api/set.h"
+/*
+ * set.c - several names that are held together: all of them, or none.
+ *
+ * A set has one handle for each name, in the order of the bytes of the names. All sets acquire in
+ * this order, so that sets never wait for each other in a circle.
+ *
+ * LOCK ORDER: set->mutex, then client->mutex. set->mutex is never held during an exchange.
+ */
+#include "acquire/acquire.h"
 #include "acquire/cancel.h"
 #include "api/check.h"
 #include "api/handle.h"
-#include "api/handle_free.h"
-#include "api/set_acquire.h"
 #include "hold/renew.h"
 #include "hold/renewer.h"
+#include "hold/unlock.h"
+#include "hold/validity.h"
 #include "lib/printable.h"
 #include "sys/error.h"
 
+#include <dlock/set.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define NAME_SIZE 64
+
+enum set_phase { SET_FREE, SET_BUSY, SET_ACQUIRING, SET_HELD };
+
+struct dlock_set {
+    /* constant after dlock_set_new */
+    struct dlock_client *client;
+    size_t count;
+    struct dlock *members[DLOCK_SET_MAX]; /* in the order of the names */
+    unsigned char order[DLOCK_SET_MAX];   /* where in members the name of this index is */
+
+    _Atomic bool held; /* an acquire succeeded, and no unlock began */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;  /* of phase and calls */
+    enum set_phase phase;    /* BUSY: it is unlocked or renewed now */
+    unsigned calls;          /* functions that run on the set now; dlock_set_free waits for them */
+    bool canceled;           /* the acquire in progress, or the next one, has to end */
+    struct dlock *acquiring; /* the member that is being acquired; NULL: none */
+};
+
+/* Puts the name of the member before the text. */
+static void member_name_say(const struct dlock *member, struct dlock_error *err)
+{
+    char name[NAME_SIZE];
+    char text[sizeof err->message];
+    const char *said = err->message[0] != '\0' ? err->message : dlock_status_text((int)err->status);
+
+    (void)dl_printable_escape(name, sizeof name, member->name->bytes, member->name->len);
+    if (snprintf(text, sizeof text, "%s: %s", name, said) < 0)
+        return;
+    memcpy(err->message, text, sizeof text);
+}
+
+/* A cancel ends the member's wait from here on. */
+static bool member_begin(struct dlock_set *set, struct dlock *member)
+{
+    bool go_on;
+
+    (void)pthread_mutex_lock(&set->mutex);
+    go_on = !set->canceled;
+    set->acquiring = go_on ? member : NULL;
+    (void)pthread_mutex_unlock(&set->mutex);
+    return go_on;
+}
+
+/* A cancel that came after the end of the member's call is not for its next one. */
+static void member_end(struct dlock_set *set, struct dlock *member)
+{
+    (void)pthread_mutex_lock(&set->mutex);
+    set->acquiring = NULL;
+    dl_cancel_reset(member);
+    (void)pthread_mutex_unlock(&set->mutex);
+}
+
+/* The timeout of the next member. False: the time is over. */
+static bool time_left(const struct dlock_set *set, int64_t timeout_ms, int64_t until_ns,
+                      int64_t *left_ms)
+{
+    int64_t left_ns = until_ns == DL_NEVER ? DL_NEVER : until_ns - dl_client_now(set->client);
+
+    *left_ms = timeout_ms;
+    if (timeout_ms <= 0)
+        return true;
+    *left_ms = left_ns / DL_NS_PER_MS + (left_ns % DL_NS_PER_MS > 0);
+    return left_ns > 0;
+}
+
+static enum dlock_status member_acquire(struct dlock_set *set, struct dlock *member,
+                                        enum dlock_mode mode, int64_t timeout_ms,
+                                        struct dlock_error *err)
+{
+    struct dlock_client *client = set->client;
+    enum dlock_status status;
+
+    if (dl_client_has(client, DLOCK_CAP_SESSION) && set->count > client->pool.limit)
+        return dl_error(err, DLOCK_CONFIG,
+                        "a set of %zu names needs as many sessions, and connections is %u",
+                        set->count, client->pool.limit);
+    if (!member_begin(set, member))
+        return dl_error(err, DLOCK_CANCELED, "the wait was cancelled");
+    status = dl_acquire(member, mode, timeout_ms, err);
+    member_end(set, member);
+    err->status = status;
+    if (status != DLOCK_OK && status != DLOCK_CANCELED && status != DLOCK_CLOSED)
+        member_name_say(member, err);
+    return status;
+}
+
+/* C3, for all members: they were granted one after the other. A lease that a queue granted is
+ * shorter than the ttl, until it is renewed. From now on a release keeps the names as the options
+ * say: nothing ran under them before (C18). */
+static bool all_begin(struct dlock_set *set)
+{
+    int64_t now_ns = dl_client_now(set->client);
+    bool valid = true;
+
+    (void)pthread_mutex_lock(&set->client->mutex);
+    for (size_t i = 0; i < set->count; i++) {
+        struct dlock *member = set->members[i];
+        int64_t least_ns = dl_handle_least_ns(member, member->renewal.lease_ms);
+
+        if (member->options->max_hold_ms > 0)
+            least_ns = 0;
+        valid &= dl_lease_left_ns(&member->lease, now_ns) > least_ns;
+    }
+    for (size_t i = 0; valid && i < set->count; i++)
+        set->members[i]->keep_ms = set->members[i]->options->keep_ms;
+    (void)pthread_mutex_unlock(&set->client->mutex);
+    return valid;
+}
+
+static bool is_failing(enum dlock_status status)
+{
+    return status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE || status == DLOCK_NO_QUORUM;
+}
+
+#define STAYS_TAKEN 4
+
+/* The greater, the more it says of the unlock of all. */
+static int unlock_rank(enum dlock_status status)
+{
+    switch (status) {
+    case DLOCK_NOT_HELD:
+        return 0;
+    case DLOCK_OK:
+        return 1;
+    case DLOCK_LOST:
+        return 3;
+    default:
+        return 2;
+    }
+}
+
+/* Whether the store may still have the name of a member whose unlock ended so. The unlocks of
+ * dlock_client_close are CLOSED, or NOT_HELD, here. */
+static bool may_stay_taken_locked(const struct dlock *member, enum dlock_status status)
+{
+    switch (status) {
+    case DLOCK_OK:
+    case DLOCK_LOST:
+        return false;
+    case DLOCK_NOT_HELD:
+    case DLOCK_CLOSED:
+        return member->repeatable;
+    default:
+        return true;
+    }
+}
+
+/*
+ * Unlocks the first `count` members, the last one first. After a member for which the store gave no
+ * answer, the store is not asked for the others: their leases end by themselves.
+ *
+ * LOST: one of them was lost; else the first failure; else OK. NOT_HELD: none of them was held.
+ * undoes: UNKNOWN if the store may still have one of the names.
+ */
+static enum dlock_status unlock_all(struct dlock_set *set, size_t count, bool undoes,
+                                    struct dlock_error *err)
+{
+    struct dlock_client *client = set->client;
+    enum dlock_status worst = DLOCK_NOT_HELD;
+    int64_t until_ns = DL_NEVER;
+    int worst_rank = 0;
+
+    while (count-- > 0) {
+        struct dlock_error of_one = DLOCK_ERROR_INIT;
+        enum dlock_status status;
+        int rank;
+
+        (void)pthread_mutex_lock(&client->mutex);
+        status = dl_unlock_whole_locked(set->members[count], until_ns, &of_one);
+        rank = undoes && may_stay_taken_locked(set->members[count], status) ? STAYS_TAKEN
+                                                                            : unlock_rank(status);
+        (void)pthread_mutex_unlock(&client->mutex);
+        if (is_failing(status))
+            until_ns = 0;
+        if (rank <= worst_rank)
+            continue;
+        worst_rank = rank;
+        worst = rank == STAYS_TAKEN ? DLOCK_UNKNOWN : status;
+        of_one.status = status;
+        if (status != DLOCK_OK && status != DLOCK_CLOSED)
+            member_name_say(set->members[count], &of_one);
+        (void)dl_error(err, status, "%s", of_one.message);
+    }
+    return worst;
+}
+
+/* Gives back what was acquired. The store may keep a name for one ttl more: then the call says so.
+ */
+static enum dlock_status give_back(struct dlock_set *set, size_t count, enum dlock_status status,
+                                   struct dlock_error *err)
+{
+    struct dlock_error of_unlock = DLOCK_ERROR_INIT, cause = *err;
+
+    if (unlock_all(set, count, true, &of_unlock) != DLOCK_UNKNOWN)
+        return status;
+    return dl_error(err, DLOCK_UNKNOWN,
+                    "not acquired (%s: %.90s), and a name may stay taken for one ttl: %.90s",
+                    dlock_status_name((int)status), cause.message, of_unlock.message);
+}
+
+/* One round over all members, in order. *count: how many of them were acquired. */
+static enum dlock_status round_make(struct dlock_set *set, enum dlock_mode mode, int64_t timeout_ms,
+                                    int64_t until_ns, size_t *count, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+    int64_t left_ms;
+
+    for (*count = 0; *count < set->count; (*count)++) {
+        if (!time_left(set, timeout_ms, until_ns, &left_ms))
+            return dl_error(err, DLOCK_TIMEOUT, "the time was over after %zu of %zu names", *count,
+                            set->count);
+        status = member_acquire(set, set->members[*count], mode, left_ms, err);
+        if (status != DLOCK_OK)
+            return status;
+    }
+    return DLOCK_OK;
+}
+
+/* In the phase ACQUIRING. timeout_ms: as of dl_acquire. */
+static enum dlock_status acquire_all(struct dlock_set *set, enum dlock_mode mode,
+                                     int64_t timeout_ms, struct dlock_error *err)
+{
+    int64_t until_ns = timeout_ms == DLOCK_FOREVER
+                           ? DL_NEVER
+                           : dl_clock_after_ms(dl_client_now(set->client), timeout_ms);
+    enum dlock_status status;
+    size_t count;
+    int64_t left_ms;
+
+    for (;;) {
+        status = round_make(set, mode, timeout_ms, until_ns, &count, err);
+        if (status == DLOCK_OK && all_begin(set))
+            return DLOCK_OK;
+        if (status != DLOCK_OK)
+            return give_back(set, count, status, err);
+        /* One was lost, or ends, while the call waited for the others. */
+        status = dl_error(err, DLOCK_TIMEOUT, "a lock of the set ended before the last one began");
+        status = give_back(set, count, status, err);
+        if (status != DLOCK_TIMEOUT || timeout_ms == DLOCK_TRY || timeout_ms == 0 ||
+            !time_left(set, timeout_ms, until_ns, &left_ms))
+            return status;
+    }
+}
 
 struct entry {
     const char *name;
@@ -121,22 +378,22 @@ enum dlock_status dlock_set_new(struct dlock_client *client, const char *const *
 
 /* A call begins: waits until no other call unlocks or renews. The phase becomes next, unless the
  * set is being acquired, or next is ACQUIRING and the set is not free. Returns the phase before. */
-static enum dl_set_phase call_begin(struct dlock_set *set, enum dl_set_phase next)
+static enum set_phase call_begin(struct dlock_set *set, enum set_phase next)
 {
-    enum dl_set_phase phase;
+    enum set_phase phase;
 
     (void)pthread_mutex_lock(&set->mutex);
     set->calls++;
-    while (set->phase == DL_SET_BUSY)
+    while (set->phase == SET_BUSY)
         (void)pthread_cond_wait(&set->changed, &set->mutex);
     phase = set->phase;
-    if (phase != DL_SET_ACQUIRING && (next != DL_SET_ACQUIRING || phase == DL_SET_FREE))
+    if (phase != SET_ACQUIRING && (next != SET_ACQUIRING || phase == SET_FREE))
         set->phase = next;
     (void)pthread_mutex_unlock(&set->mutex);
     return phase;
 }
 
-static void call_end(struct dlock_set *set, enum dl_set_phase phase)
+static void call_end(struct dlock_set *set, enum set_phase phase)
 {
     (void)pthread_mutex_lock(&set->mutex);
     set->phase = phase;
@@ -172,23 +429,23 @@ static bool set_usable(const struct dlock_set *set)
 static enum dlock_status acquire(struct dlock_set *set, enum dlock_mode mode, int64_t timeout_ms,
                                  struct dlock_error *err)
 {
-    enum dl_set_phase phase = call_begin(set, DL_SET_ACQUIRING);
+    enum set_phase phase = call_begin(set, SET_ACQUIRING);
     enum dlock_status status;
 
-    if (phase != DL_SET_FREE) {
-        bool lost = phase == DL_SET_HELD && dlock_set_state(set) == DLOCK_STATE_LOST;
+    if (phase != SET_FREE) {
+        bool lost = phase == SET_HELD && dlock_set_state(set) == DLOCK_STATE_LOST;
 
         call_refuse(set); /* dlock_set_free may free the set from here on */
         if (lost)
             return dl_error(err, DLOCK_LOST, "the set was lost: unlock acknowledges the loss");
         return dl_error(err, DLOCK_ALREADY, "the set is held or being acquired");
     }
-    status = dl_set_acquire_all(set, mode, timeout_ms, err);
+    status = acquire_all(set, mode, timeout_ms, err);
     (void)pthread_mutex_lock(&set->mutex);
     set->canceled = false;
     (void)pthread_mutex_unlock(&set->mutex);
     atomic_store(&set->held, status == DLOCK_OK);
-    call_end(set, status == DLOCK_OK ? DL_SET_HELD : DL_SET_FREE);
+    call_end(set, status == DLOCK_OK ? SET_HELD : SET_FREE);
     return status;
 }
 
@@ -214,13 +471,13 @@ enum dlock_status dlock_set_unlock(struct dlock_set *set, struct dlock_error *er
 
     if (status != DLOCK_OK)
         return dl_error_export(err, &e, status);
-    if (call_begin(set, DL_SET_BUSY) == DL_SET_ACQUIRING) {
+    if (call_begin(set, SET_BUSY) == SET_ACQUIRING) {
         call_refuse(set);
         status = dl_error(&e, DLOCK_ALREADY, "another thread is acquiring with this set");
     } else {
         atomic_store(&set->held, false);
-        status = dl_set_acquire_undo(set, set->count, &e);
-        call_end(set, DL_SET_FREE);
+        status = unlock_all(set, set->count, false, &e);
+        call_end(set, SET_FREE);
     }
     return dl_error_export(err, &e, status);
 }
@@ -238,7 +495,7 @@ static enum dlock_status renew_all(struct dlock_set *set, int64_t ttl_ms, struct
 
 enum dlock_status dlock_set_renew(struct dlock_set *set, int64_t ttl_ms, struct dlock_error *err)
 {
-    enum dl_set_phase phase;
+    enum set_phase phase;
     struct dlock_error e;
     enum dlock_status status = set_check(set, &e);
 
@@ -246,8 +503,8 @@ enum dlock_status dlock_set_renew(struct dlock_set *set, int64_t ttl_ms, struct 
         status = dl_check_ttl(ttl_ms, &e);
     if (status != DLOCK_OK)
         return dl_error_export(err, &e, status);
-    phase = call_begin(set, DL_SET_BUSY);
-    if (phase == DL_SET_ACQUIRING) {
+    phase = call_begin(set, SET_BUSY);
+    if (phase == SET_ACQUIRING) {
         call_refuse(set);
         status = dl_error(&e, DLOCK_NOT_HELD, "the set is being acquired");
     } else {
@@ -278,7 +535,7 @@ void dlock_set_cancel_reset(struct dlock_set *set)
     if (!set_usable(set))
         return;
     (void)pthread_mutex_lock(&set->mutex);
-    if (set->phase != DL_SET_ACQUIRING)
+    if (set->phase != SET_ACQUIRING)
         set->canceled = false;
     (void)pthread_mutex_unlock(&set->mutex);
 }
@@ -360,7 +617,7 @@ void dlock_set_free(struct dlock_set *set)
         return;
     }
     await_calls(set);
-    status = dl_set_acquire_undo(set, set->count, &err);
+    status = unlock_all(set, set->count, false, &err);
     if (dlock_status_class((int)status) == DLOCK_CLASS_BACKEND)
         dl_log(&client->host.log, DLOCK_LOG_WARNING, "unlock by dlock_set_free: %s", err.message);
     while (set->count > 0)

@@ -74,9 +74,9 @@ dlt_add_core_mutant(adopts_beside_a_lock api/adopt.c adopt_or_a_refusal
   "lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE" "lock->phase != DL_PHASE_IDLE")
 dlt_add_core_mutant(leaves_its_place_behind acquire/acquire_fsm.c teardown_leaves_the_queue
   "else if (attempt->enqueued)" "else if (attempt->deadline_ns < 0)")
-dlt_add_core_mutant(ends_in_a_callback api/handle_free.c teardown_in_a_callback
+dlt_add_core_mutant(ends_in_a_callback api/handle.c teardown_in_a_callback
   "self = dl_renewer_is_self_locked(client);" "self = false;")
-dlt_add_core_mutant(ends_beneath_a_callback api/handle_free.c teardown_awaits_a_callback
+dlt_add_core_mutant(ends_beneath_a_callback api/handle.c teardown_awaits_a_callback
   "lock->in_callback ||" "")
 if(TARGET dlt_tethered)
   foreach(case tethered_ends_with_the_claim tethered_ends_at_max_hold)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/api/api.c core/api/query.c core/api/observe.c core/api/set_acquire.c */
+/* Tests: core/api/api.c core/api/query.c core/api/set.c */
 /* Does every call end in its time when the store is slow, hung or gone (C8)? Virtual time. */
 #include "engine.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/api/observe.c */
+/* Tests: core/api/query.c */
 /* How often does a call that observes ask, and does it outlast a store that fails? (C20) Virtual
  * time. */
 #include "engine.h"

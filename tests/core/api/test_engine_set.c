@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/api/set.c core/api/set_acquire.c core/api/check.c */
+/* Tests: core/api/set.c core/api/check.c */
 /* Does a set keep C18 when the store does not answer, and when a lease ends meanwhile? Virtual
  * time. */
 #include "engine.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/api/client_close.c core/api/client_ref.c core/api/handle_free.c core/hold/handle.c */
+/* Tests: core/api/client.c core/api/handle.c core/hold/handle.c */
 /* What is left when handles and clients go while others use them? Virtual time. */
 #include "engine.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/hold/unlock.c core/api/handle_free.c core/api/client_close.c plugins/sqlite/lease.c
+/* Tests: core/hold/unlock.c core/api/handle.c core/api/client.c plugins/sqlite/lease.c
  */
 /*
  * A release that should have kept the name failed, because another program sits in a transaction.

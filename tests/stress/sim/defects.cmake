@@ -158,11 +158,11 @@ dlt_add_sim_defect(sets_in_the_order_of_the_caller sets any 60 ever core/api/set
 " "")
 dlt_add_sim_defect(set_outlives_a_member sets any 60 C18 core/api/set.c
   "        lost |= state == DLOCK_STATE_LOST;" "        lost |= i == DLOCK_SET_MAX;")
-dlt_add_sim_defect(set_keeps_what_it_has sets any 60 C18 core/api/set_acquire.c
+dlt_add_sim_defect(set_keeps_what_it_has sets any 60 C18 core/api/set.c
   "        if (status != DLOCK_OK)
             return give_back(set, count, status, err);" "        if (status != DLOCK_OK)
             return status;")
-dlt_add_sim_defect(set_unlock_hides_a_loss sets any 60 C18 core/api/set_acquire.c
+dlt_add_sim_defect(set_unlock_hides_a_loss sets any 60 C18 core/api/set.c
   "    case DLOCK_LOST:
         return 3;" "    case DLOCK_LOST:
         return 0;")
