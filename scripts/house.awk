@@ -79,6 +79,8 @@ END {
 
 function stem(path) { sub(/\.([ch]|lua)$/, "", path); return path }
 function folder_of(path) { return sub(/\/[^\/]*$/, "", path) ? path : "." }
+# plugins/redis, of plugins/redis/call: what a picture of all folders shows.
+function room_of(folder) { return match(folder, /^plugins\/[^\/]*/) ? substr(folder, 1, RLENGTH) : folder }
 function base(path) { sub(/.*\//, "", path); return path }
 
 function complain(rule, what, text) {
@@ -116,6 +118,9 @@ function set_ranks(   names, i, count) {
     count = split("sys load session client hold acquire api", names, " ")
     for (i = 1; i <= count; i++)
         rank["core/" names[i]] = i
+    count = split("lua link guard servers call", names, " ") # each includes those before it
+    for (i = 1; i <= count; i++)
+        wing_rank["plugins/redis/" names[i]] = i
 }
 
 function may_include(a, b) {
@@ -123,6 +128,9 @@ function may_include(a, b) {
         return 1
     if (b in rank)
         return a in rank && rank[b] < rank[a]
+    if (room_of(b) != b)
+        return room_of(a) == room_of(b) && wing_rank[b] <= (a in wing_rank ? wing_rank[a] : 99)
+    a = room_of(a)
     if (b == "plugins/net")
         return a ~ /^plugins\//
     return b == "plugins/resp" && (a == "plugins/redis" || a == "plugins/redlock")
@@ -154,14 +162,18 @@ function resolve_includes(   i, path, a, b, line, sorted) {
             continue
         a = folder_of(from[i])
         b = folder_of(path)
-        if (a != b && !((a, b) in arrow)) {
-            arrow[a, b] = 1
-            print "includes\t" a " " b "\t" a " -> " b
-        }
+        print_arrow(room_of(a), room_of(b))
         if (!may_include(a, b))
             complain("direction", a " " b, from[i] " includes " path)
         if (from[i] ~ /\.h$/ && a == b)
             join(stem(from[i]), stem(path), "its header")
+    }
+}
+
+function print_arrow(a, b) {
+    if (a != b && !((a, b) in arrow)) {
+        arrow[a, b] = 1
+        print "includes\t" a " " b "\t" a " -> " b
     }
 }
 
@@ -211,7 +223,7 @@ function check_cycles(   i, a, b) {
 function names_its_file(name, unit,   file, first, prefix, header_of) {
     file = base(unit)
     sub(/^cmd_/, "", file) # a command of cli
-    if (match(name, "^(dl|my|pg|zk|cli|" base(folder_of(unit)) ")_"))
+    if (match(name, "^(dl|my|pg|zk|cli|" base(room_of(folder_of(unit))) ")_"))
         prefix = substr(name, 1, RLENGTH)
     if (prefix == "" && unit ~ /^(core|lib)\//)
         return 0

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The holders of one name, or of several. */
 #include "inspect.h"
-#include "config.h"
 #include "lib/holder_text.h"
+#include "redis/call/route.h"
+#include "redis/link/config.h"
 #include "resp/error.h"
 #include "resp/reply.h"
-#include "route.h"
 
 #include <stdlib.h>
 #include <string.h>

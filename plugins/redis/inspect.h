@@ -3,7 +3,7 @@
 #ifndef REDIS_INSPECT_H
 #define REDIS_INSPECT_H
 
-#include "session.h"
+#include "redis/servers/session.h"
 
 enum dlock_status redis_inspect(void *self, const unsigned char *name, uint32_t name_len,
                                 int64_t deadline_ns, dlock_holder_fn *fn, void *arg,

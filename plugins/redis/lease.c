@@ -2,9 +2,9 @@
 /* Acquires and releases a name: each call is one script. */
 #include "lease.h"
 #include "lib/hex.h"
+#include "redis/call/route.h"
 #include "release.h"
 #include "resp/error.h"
-#include "route.h"
 #include "take.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease_batch.h"
-#include "calls.h"
-#include "config.h"
 #include "many.h"
+#include "redis/call/calls.h"
+#include "redis/call/route.h"
+#include "redis/link/config.h"
 #include "release.h"
 #include "resp/error.h"
-#include "route.h"
 #include "take.h"
 
 #include <stdlib.h>

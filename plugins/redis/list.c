@@ -5,9 +5,9 @@
  * before.
  */
 #include "list.h"
-#include "call.h"
-#include "cluster.h"
 #include "inspect.h"
+#include "redis/call/call.h"
+#include "redis/servers/cluster.h"
 #include "resp/error.h"
 #include "resp/keys.h"
 #include "resp/reply.h"

@@ -2,10 +2,10 @@
 /* A page begins behind the number of the last waiter of the page before it, and not behind a count:
  * a waiter that leaves the queue in between hides no other waiter. */
 #include "list_waiters.h"
-#include "config.h"
+#include "redis/call/route.h"
+#include "redis/link/config.h"
 #include "resp/error.h"
 #include "resp/reply.h"
-#include "route.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #ifndef REDIS_MANY_H
 #define REDIS_MANY_H
 
-#include "call.h"
-#include "session.h"
+#include "redis/call/call.h"
+#include "redis/servers/session.h"
 
 /* Names of one script. The server serves nobody else while a script runs: 32 grants take it as long
  * as 19 scripts for one name. With 16 names a pair takes it a twentieth longer, with 64 a

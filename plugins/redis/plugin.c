@@ -6,8 +6,6 @@
  * slot has its lock. README.md says how the server has to be set up, and what an application can
  * rely on.
  */
-#include "cluster.h"
-#include "config.h"
 #include "inspect.h"
 #include "lease.h"
 #include "lease_batch.h"
@@ -16,13 +14,15 @@
 #include "list.h"
 #include "list_waiters.h"
 #include "net/tls.h"
+#include "redis/call/route.h"
+#include "redis/guard/settings.h"
+#include "redis/link/config.h"
+#include "redis/servers/cluster.h"
+#include "redis/servers/sentinels.h"
+#include "redis/servers/session.h"
 #include "renew.h"
 #include "resp/error.h"
 #include "resp/guard.h"
-#include "route.h"
-#include "sentinels.h"
-#include "session.h"
-#include "settings.h"
 
 #define REDIS_CAPS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \

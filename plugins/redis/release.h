@@ -3,8 +3,8 @@
 #ifndef REDIS_RELEASE_H
 #define REDIS_RELEASE_H
 
-#include "call.h"
-#include "session.h"
+#include "redis/call/call.h"
+#include "redis/servers/session.h"
 
 /* A call, and what it borrows until its end. Has 10 KB, most of which is never used. */
 struct redis_release {

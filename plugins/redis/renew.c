@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Renews leases: one script for each RENEW_AT_ONCE of them. */
 #include "renew.h"
-#include "cluster.h"
 #include "lib/hex.h"
+#include "redis/call/route.h"
+#include "redis/servers/cluster.h"
+#include "redis/servers/session.h"
 #include "resp/error.h"
 #include "resp/guard.h"
 #include "resp/reply.h"
-#include "route.h"
-#include "session.h"
 #include "waiter.h"
 
 #include <stdlib.h>

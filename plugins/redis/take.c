@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "take.h"
-#include "config.h"
 #include "lib/hex.h"
+#include "redis/link/config.h"
 #include "resp/error.h"
 #include "resp/guard.h"
 #include "resp/reply.h"

@@ -3,9 +3,9 @@
 #ifndef REDIS_TAKE_H
 #define REDIS_TAKE_H
 
-#include "call.h"
 #include "lib/holder_text.h"
-#include "session.h"
+#include "redis/call/call.h"
+#include "redis/servers/session.h"
 
 /* A call, and what it borrows until its end. Has 12 KB, most of which is never used. */
 struct redis_take {

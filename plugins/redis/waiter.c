@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "waiter.h"
-#include "cluster.h"
-#include "config.h"
-#include "guard.h"
+#include "redis/guard/guard.h"
+#include "redis/link/config.h"
+#include "redis/servers/cluster.h"
+#include "redis/servers/sentinels.h"
+#include "redis/servers/session.h"
 #include "resp/error.h"
 #include "resp/reply.h"
 #include "resp/secret.h"
 #include "resp/subscription.h"
-#include "sentinels.h"
-#include "session.h"
 
 #include <stdlib.h>
 #include <string.h>

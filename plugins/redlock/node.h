@@ -10,8 +10,8 @@
 
 #include "batch.h"
 #include "config.h"
+#include "redlock/lua/script.h"
 #include "resp/connection.h"
-#include "script.h"
 
 enum redlock_sent_kind {
     SENT_ANY,     /* the answer matters to its round alone */

@@ -3,9 +3,9 @@
 #ifndef REDLOCK_REQUEST_H
 #define REDLOCK_REQUEST_H
 
+#include "redlock/lua/script.h"
 #include "resp/command.h"
 #include "resp/keys.h"
-#include "script.h"
 
 #include <stdbool.h>
 

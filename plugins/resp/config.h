@@ -48,7 +48,8 @@ struct resp_config {
     char endpoint[64];
     bool all_keys; /* declare every key that a script may use, as a cluster wants: more bytes */
     enum resp_failover failover;
-    int64_t failover_guard_ms; /* T + D of plugins/redis/guard.h; 0: the server's settings say D */
+    int64_t failover_guard_ms; /* T + D of plugins/redis/guard/guard.h; 0: the server's settings say
+                                  D */
 };
 
 /* Reads the options of TLS for these configs; `secure` of each is set already. INVALID: there are

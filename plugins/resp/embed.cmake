@@ -1,8 +1,8 @@
 # cmake -DDIR=... -DOUT=... -DPREFIX=redis "-DSCRIPTS=acquire=fence+name+acquire;..." -P embed.cmake
 #
-# Writes OUT, a C file with the table <prefix>_scripts of script.h: each script, put together from the
+# Writes OUT, a C file with the table <prefix>_scripts of <prefix>/lua/script.h: each script, put together from the
 # files named, and its SHA1, by which the server knows it.
-set(text "/* SPDX-License-Identifier: MIT */\n#include \"script.h\"\n\n")
+set(text "/* SPDX-License-Identifier: MIT */\n#include \"${PREFIX}/lua/script.h\"\n\n")
 set(table "")
 string(TOUPPER ${PREFIX} upper_prefix)
 foreach(script ${SCRIPTS})

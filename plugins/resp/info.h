@@ -32,7 +32,7 @@ struct resp_info {
     int64_t min_replicas;          /* min-replicas-to-write; -1: the user may not read it */
     int64_t max_lag_s, node_timeout_ms; /* 0: unknown */
     bool replicas_stay;                 /* cluster-allow-replica-migration no */
-    bool is_guarded;                    /* set by plugins/redis/guard.h: the connection has it */
+    bool is_guarded; /* set by plugins/redis/guard/guard.h: the connection has it */
 };
 
 /* Reads the answer to INFO. */

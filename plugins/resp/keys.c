@@ -60,7 +60,7 @@ size_t resp_keys_other(char out[RESP_KEY_MAX], const struct resp_keys *keys, siz
     return len + end_len;
 }
 
-/* Braces: keys of a name; an exclamation mark: plugins/redis/guard.c. */
+/* Braces: keys of a name; an exclamation mark: plugins/redis/guard/guard.c. */
 static bool is_ours(const struct resp_config *config, const unsigned char *name, uint32_t name_len)
 {
     size_t len = strlen(config->prefix);

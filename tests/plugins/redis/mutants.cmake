@@ -1,11 +1,11 @@
 # Can the tests see an answer that goes to the wrong thread? Each mutant is test_redis_share with a
-# defective file (pipeline.c), and names a test that has to fail on it.
+# defective file (link/pipeline.c), and names a test that has to fail on it.
 include(${PROJECT_SOURCE_DIR}/tests/kit/mutate.cmake)
 
 # dlt_add_redis_mutant(<name> <test> <original> <mutated> [<file> [<test program>]])
 function(dlt_add_redis_mutant name test original mutated)
   set(program redis_mutant_${name})
-  set(file pipeline.c)
+  set(file link/pipeline.c)
   set(source test_redis_share.c)
   if(ARGC GREATER 4)
     set(file ${ARGV4})
@@ -36,27 +36,27 @@ dlt_add_redis_mutant(answers_the_wrong_thread
   "    exchange->next = pipeline->first;
     pipeline->first = exchange;
     if (pipeline->last == NULL)
-        pipeline->last = exchange;" pipeline_list.c)
+        pipeline->last = exchange;" link/pipeline_list.c)
 dlt_add_redis_mutant(answers_the_next_of_who_gave_up
   C9_the_reader_gives_up_and_its_answer_is_nobodys
-  "exchange, exchange->skip + 1)" "exchange, exchange->skip)" pipeline_list.c)
+  "exchange, exchange->skip + 1)" "exchange, exchange->skip)" link/pipeline_list.c)
 dlt_add_redis_mutant(asks_on_after_who_gave_up
   C9_the_last_gives_up_and_its_answer_is_nobodys
   "        atomic_store(&pipeline->dead, true);
-        if (exchange->next != NULL)" "        if (exchange->next != NULL)" pipeline_list.c)
+        if (exchange->next != NULL)" "        if (exchange->next != NULL)" link/pipeline_list.c)
 dlt_add_redis_mutant(keeps_the_lead
   C9_the_reader_gives_up_and_its_answer_is_nobodys
   "tell(pipeline->last, LEADS, wakes)" "(void)wakes")
 dlt_add_redis_mutant(forgets_the_rest
   C1_what_does_not_fit_is_sent_later_and_in_order
-  "fds[0].events |= POLLOUT" "timeout.tv_sec = 10" pipeline.c test_redis_backlog.c)
+  "fds[0].events |= POLLOUT" "timeout.tv_sec = 10" link/pipeline.c test_redis_backlog.c)
 dlt_add_redis_mutant(forgets_how_long_an_answer_may_be
   C9_a_long_answer_that_is_given_up_is_nobodys
   "size_t longest = redis_pipeline_list_answer_max(gone);"
-  "size_t longest = 0 * redis_pipeline_list_answer_max(gone);" pipeline_list.c)
+  "size_t longest = 0 * redis_pipeline_list_answer_max(gone);" link/pipeline_list.c)
 dlt_add_redis_mutant(sends_after_the_deadline
   C8_a_question_without_time_is_not_sent
-  "if (now(pool) >= exchange->deadline_ns)" "if (now(pool) < 0)" call.c)
+  "if (now(pool) >= exchange->deadline_ns)" "if (now(pool) < 0)" call/call.c)
 
 # Is each rule of the failover guard needed, and would a test notice its absence? A mutant for each
 # rule (docs/adr/0034-redis-failover-guard.md); they wait most of the time, so one test runs all at once.
@@ -69,16 +69,16 @@ function(dlt_guard_mutant name whole file original mutated)
   dlt_mutate(copy ${name} plugins/redis/${file} "${original}" "${mutated}")
   if(file MATCHES "\\.lua$")
     set(scripts ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name}/lua)
-    file(COPY ${PROJECT_SOURCE_DIR}/plugins/redis/ DESTINATION ${scripts} FILES_MATCHING PATTERN "*.lua")
+    file(COPY ${PROJECT_SOURCE_DIR}/plugins/redis/lua DESTINATION ${scripts} FILES_MATCHING PATTERN "*.lua")
     # COPY would leave a file of the same second alone.
     file(COPY_FILE ${copy} ${scripts}/${file})
     set(embed ${PROJECT_SOURCE_DIR}/plugins/resp/embed.cmake)
     get_property(parts GLOBAL PROPERTY DLOCK_REDIS_SCRIPTS)
     set(out ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name}/scripts.c)
-    file(GLOB all ${PROJECT_SOURCE_DIR}/plugins/redis/*.lua)
+    file(GLOB all ${PROJECT_SOURCE_DIR}/plugins/redis/lua/*.lua)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${all})
     add_custom_command(OUTPUT ${out}
-      COMMAND ${CMAKE_COMMAND} -DDIR=${scripts} -DOUT=${out} -DPREFIX=redis "-DSCRIPTS=${parts}" -P ${embed}
+      COMMAND ${CMAKE_COMMAND} -DDIR=${scripts}/lua -DOUT=${out} -DPREFIX=redis "-DSCRIPTS=${parts}" -P ${embed}
       DEPENDS ${copy} ${all} ${embed} VERBATIM)
     set(copy ${out})
   endif()
@@ -100,41 +100,41 @@ endfunction()
 
 dlt_add_guard_mutant(F1_grants_as_soon_as_it_answers_yours
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
-  settings.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = guard->yours_ms;")
+  guard/settings.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = guard->yours_ms;")
 dlt_add_guard_mutant(F1_passes_on_at_once F1_a_promoted_master_passes_nothing_on
-  guard_release.lua "if guard.refuse_grants() then" "if false then")
+  lua/guard_release.lua "if guard.refuse_grants() then" "if false then")
 dlt_add_guard_mutant(F2_answers_yours_at_once
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
-  settings.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
+  guard/settings.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
 dlt_add_guard_mutant(F3_a_look_counts_for_ever
   F3_a_master_that_stood_still_executes_nothing_of_what_waited
-  guard.lua "or age > tonumber(lasts) then" "then")
+  lua/guard.lua "or age > tonumber(lasts) then" "then")
 dlt_add_guard_mutant(F4_takes_any_ttl F4_no_lease_is_longer_than_T
   take.c "session->config.restart_guard_ms" "0")
 dlt_add_guard_mutant(F4_renews_for_any_time F4_no_lease_is_longer_than_T
   renew.c "session->config.restart_guard_ms" "0")
 dlt_add_guard_mutant(F3_forgets_that_replicas_left F3_an_old_master_that_is_followed_again_begins_anew
-  view.lua "return joined == joins or to - from <= lasts" "return true")
+  lua/view.lua "return joined == joins or to - from <= lasts" "return true")
 dlt_add_guard_mutant(F5_believes_a_record_in_the_data F5_each_promotion_has_a_guard_of_its_own
-  view.lua "if known ~= id then" "if not known then")
+  lua/view.lua "if known ~= id then" "if not known then")
 dlt_add_guard_mutant(F5_fewer_replicas_are_enough F5_a_term_of_fewer_replicas_is_none
-  view.lua "if needed > before or lower then" "if lower then")
+  lua/view.lua "if needed > before or lower then" "if lower then")
 dlt_add_guard_mutant(F6_the_script_does_not_look
   F3_F6_an_old_master_without_replicas_answers_nothing_after_D
-  send.c "guarded = pipeline->guard.on;" "guarded = false;")
+  call/send.c "guarded = pipeline->guard.on;" "guarded = false;")
 dlt_add_guard_mutant(F6_the_script_for_many_names_does_not_look
   F3_F6_an_old_master_without_replicas_answers_nothing_after_D
-  call.c "        call->with_guard = &redis_scripts[REDIS_SCRIPT_GUARDED_ACQUIRE_MANY];" "        call->with_guard = NULL;")
+  call/call.c "        call->with_guard = &redis_scripts[REDIS_SCRIPT_GUARDED_ACQUIRE_MANY];" "        call->with_guard = NULL;")
 dlt_add_guard_mutant(F7_a_start_is_guarded_for_T_alone
   F7_a_master_that_was_started_grants_nothing_for_T_and_D
-  settings.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = longest_ms;")
+  guard/settings.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = longest_ms;")
 dlt_add_guard_mutant(F8_counts_only
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
-  fence.lua "if ahead <= 0 then" "if false then")
+  lua/fence.lua "if ahead <= 0 then" "if false then")
 dlt_add_guard_mutant(F9_believes_any_message F9_a_message_of_another_promotion_is_no_grant
   waiter.c "strcmp(promotion, waiter->queued_by) == 0" "true")
 dlt_add_guard_mutant(F10_adopts_what_was_unlocked F10_a_token_that_was_unlocked_is_not_adopted
-  guard_renew.lua "ARGV[3] == 'A' and" "false and")
+  lua/guard_renew.lua "ARGV[3] == 'A' and" "false and")
 
 add_test(NAME redis_guard_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh
   ${PROJECT_SOURCE_DIR} failover ${DLT_GUARD_MUTANTS})
@@ -153,18 +153,18 @@ endfunction()
 
 dlt_add_cluster_mutant(cluster_F2_answers_yours_at_once
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D F2
-  settings.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
+  guard/settings.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
 dlt_add_cluster_mutant(cluster_F3_a_look_counts_for_ever
   F3_a_master_that_stood_still_executes_nothing_of_what_waited F3
-  guard.lua "or age > tonumber(lasts) then" "then")
+  lua/guard.lua "or age > tonumber(lasts) then" "then")
 dlt_add_cluster_mutant(FO_12_forgets_when_a_slot_came FO_12_a_slot_that_moves_has_a_guard_of_its_own FO-12
-  owned.lua "not migrates and range[3] or moment" "not migrates and range[3] or 0")
+  lua/owned.lua "not migrates and range[3] or moment" "not migrates and range[3] or 0")
 dlt_add_cluster_mutant(FO_12_believes_a_look_of_before FO_12_a_look_of_before_knows_nothing_of_the_slot FO-12
-  view.c "if (there_us < 0 || guard->since_us == 0)" "if (guard->since_us == 0)")
+  guard/view.c "if (there_us < 0 || guard->since_us == 0)" "if (guard->since_us == 0)")
 dlt_add_cluster_mutant(FO_12_forgets_the_epoch FO_12_a_slot_that_went_away_and_came_back_unseen FO-12
-  owned.lua "whose == id and (is_recent or before == epoch)" "whose == id")
+  lua/owned.lua "whose == id and (is_recent or before == epoch)" "whose == id")
 dlt_add_cluster_mutant(FO_12_a_slot_that_leaves_is_old FO_12_a_move_that_is_taken_back_has_lost_the_keys FO-12
-  owned.lua "was_here and not migrates and range[3]" "was_here and range[3]")
+  lua/owned.lua "was_here and not migrates and range[3]" "was_here and range[3]")
 
 dlt_add_cluster_mutant(cluster_ends_renewals_behind_a_name_that_moves
   C5_a_name_that_moves_delays_no_renewal_of_others C5
@@ -180,19 +180,19 @@ set_tests_properties(redis_cluster_mutants PROPERTIES TIMEOUT 600 LABELS "redis;
 
 # A release without a look that counts, and one that keeps outside of the guard: test_redis_terms.
 dlt_guard_mutant(releases_without_a_look test_redis_terms
-  send.c "if (redis_view_expired(&pipeline->guard, now_ns))" "if (false)")
-dlt_guard_mutant(FO_11_keeps_outside_of_the_guard test_redis_terms guard_keep.lua "if refusal then" "if false then")
+  call/send.c "if (redis_view_expired(&pipeline->guard, now_ns))" "if (false)")
+dlt_guard_mutant(FO_11_keeps_outside_of_the_guard test_redis_terms lua/guard_keep.lua "if refusal then" "if false then")
 add_test(NAME redis_terms_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh ${PROJECT_SOURCE_DIR} terms
   $<TARGET_FILE:redis_mutant_releases_without_a_look>=a_release_after_a_long_time_passes_the_name_on
   $<TARGET_FILE:redis_mutant_FO_11_keeps_outside_of_the_guard>=FO_11_an_old_master_keeps_nothing)
 set_tests_properties(redis_terms_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")
 
 # Scripts that do not look at their server, and a client that does not look at its settings: test_redis_changed.
-dlt_guard_mutant(grants_at_another_server test_redis_changed same_refuse.lua "if not is_same then" "if false then")
-dlt_guard_mutant(passes_on_at_another_server test_redis_changed same_release.lua "if not is_same then" "if false then")
-dlt_guard_mutant(takes_a_backup_for_a_replica test_redis_changed same.lua "== copies" "== 0")
+dlt_guard_mutant(grants_at_another_server test_redis_changed lua/same_refuse.lua "if not is_same then" "if false then")
+dlt_guard_mutant(passes_on_at_another_server test_redis_changed lua/same_release.lua "if not is_same then" "if false then")
+dlt_guard_mutant(takes_a_backup_for_a_replica test_redis_changed lua/same.lua "== copies" "== 0")
 dlt_guard_mutant(checks_the_settings_once test_redis_changed
-  check.c "if (is_due(&pipeline->settings_ns, now_ns, SETTINGS_LAST_NS))" "if (false)")
+  call/check.c "if (is_due(&pipeline->settings_ns, now_ns, SETTINGS_LAST_NS))" "if (false)")
 add_test(NAME redis_changed_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh ${PROJECT_SOURCE_DIR} changed
   $<TARGET_FILE:redis_mutant_grants_at_another_server>=C1_a_restart_that_a_proxy_hides_has_its_guard
   $<TARGET_FILE:redis_mutant_passes_on_at_another_server>=C1_a_release_at_another_server_passes_nothing_on

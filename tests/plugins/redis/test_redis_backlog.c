@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/connection.c plugins/redis/pipeline.c */
+/* Tests: plugins/redis/link/connection.c plugins/redis/link/pipeline.c */
 /* Threads that share a connection have more to say than the kernel takes at once: is all of it
  * sent, and in order? (C1, C4) */
-#include "config.h"
-#include "pipeline.h"
+#include "redis/link/config.h"
+#include "redis/link/pipeline.h"
 #include "redis_kit.h"
 
 #include <criterion/criterion.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/call.c plugins/resp/keys.c plugins/redis/renew.c plugins/redis/list.c */
+/* Tests: plugins/redis/call/call.c plugins/resp/keys.c plugins/redis/renew.c plugins/redis/list.c
+ */
 /* On a cluster a server moves the keys of a slot one by one, and looks only at the keys that a
  * script declares: does each call declare every key that its script touches? */
+#include "redis/servers/session.h"
 #include "redis_kit.h"
-#include "session.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/mark.c plugins/redis/owned.c */
+/* Tests: plugins/redis/guard/mark.c plugins/redis/guard/owned.c */
 /* FO-12: does the failover guard find a slot for its record, and since when a slot is where it is?
  */
 #include <criterion/criterion.h>

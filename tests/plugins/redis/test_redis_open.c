@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/setup.c plugins/redis/config.c plugins/resp/setup.c plugins/resp/info.c */
+/* Tests: plugins/redis/link/setup.c plugins/redis/link/config.c plugins/resp/setup.c
+ * plugins/resp/info.c */
 /* Tests: plugins/resp/config.c */
 /* Is a server refused that cannot keep a lock, or that is not who it should be? (OPN, C16, C17) */
 #include "probed.h"
+#include "redis/link/slot.h"
 #include "redis_kit.h"
 #include "resp/setup.h"
-#include "slot.h"
 
 #include <criterion/criterion.h>
 #include <hiredis/hiredis.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/guard.c plugins/resp/guard.c */
+/* Tests: plugins/redis/guard/guard.c plugins/resp/guard.c */
 /* Three servers, of which one after another is the master: does a failover make no second holder?
  * (contract, redis; docs/adr/0034-redis-failover-guard.md has the rules F1 to F10) */
 #include "promoted_kit.h"

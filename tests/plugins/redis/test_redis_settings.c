@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/settings.c */
+/* Tests: plugins/redis/guard/settings.c */
 /* What a server's settings are worth for the failover guard (guarantees, redis). */
-#include "settings.h"
+#include "redis/guard/settings.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/cluster.c */
+/* Tests: plugins/redis/servers/cluster.c */
 /* Are addresses of a cluster forgotten, and never one that is in use? No server is asked. */
-#include "cluster.h"
+#include "redis/servers/cluster.h"
 
 #include <criterion/criterion.h>
 

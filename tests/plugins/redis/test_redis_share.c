@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/pipeline.c plugins/redis/pool.c */
+/* Tests: plugins/redis/link/pipeline.c plugins/redis/servers/pool.c */
 /*
  * Threads that share connections: does each get its own answer, and nobody else's, also when some
  * give up and connections end? (C1, C4, C8, C9, FAI-2, TRY-4)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/slot.c plugins/redis/redirect.c plugins/redis/topology.c */
+/* Tests: plugins/redis/link/slot.c plugins/redis/call/redirect.c plugins/redis/servers/topology.c
+ */
 /* Is the server of a name found, as the servers of a cluster compute it, and nonsense refused? */
 #include <criterion/criterion.h>
 #include <redirect.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/redis/plugin.c plugins/redis/lease.c plugins/redis/renew.c */
-/* Tests: plugins/redis/call.c plugins/resp/reply.c plugins/resp/keys.c */
+/* Tests: plugins/redis/call/call.c plugins/resp/reply.c plugins/resp/keys.c */
 /* Does one session keep the clauses of plugin.h, on a real server? */
 #include "redis_kit.h"
 

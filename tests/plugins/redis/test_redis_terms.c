@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/guard.c */
+/* Tests: plugins/redis/guard/guard.c */
 /* The failover guard where a server or a setting changes: is a term never taken for another one,
  * and nothing lost without need? (contract, redis; docs/adr/0034-redis-failover-guard.md) */
 #include "promoted_kit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/view.c */
+/* Tests: plugins/redis/guard/view.c */
 /* FO-3, FO-12: is what a look saw kept, and never in place of a later one? */
 #include <criterion/criterion.h>
 #include <stdio.h>

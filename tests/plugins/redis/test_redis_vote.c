@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/vote.c */
+/* Tests: plugins/redis/servers/vote.c */
 /* Which master is believed, whatever some of the sentinels say? */
 #include <criterion/criterion.h>
 #include <vote.h>

@@ -2,7 +2,7 @@
 /* What does it cost a node if readers by the hundred waited together? And do they still pass no
  * writer that came earlier? The scripts themselves, on one node. */
 #include "redis_server.h"
-#include "script.h"
+#include "redlock/lua/script.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

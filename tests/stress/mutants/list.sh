@@ -18,7 +18,7 @@ on_mysql() {
 
 mutant 1 "unlock does not look at the token" "$redis" \
     "$(slots redis redis UNL-1 "$on_redis")" \
-    plugins/redis/release_alone.lua \
+    plugins/redis/lua/release_alone.lua \
     "holder == ARGV[1] or ARGV[1] == '*'" "ARGV[1] ~= ''"
 
 mutant 2 "a lease counts from the answer" dlock-sim \
@@ -65,7 +65,7 @@ mutant 7 "nodes that were late keep what they granted" "dlock_plugin_redlock tes
 
 mutant 8 "a renewal takes what it does not hold" "$redis" \
     "$(slots redis redis REN-2 "$on_redis")" \
-    plugins/redis/renew.lua "    if owner == token then
+    plugins/redis/lua/renew.lua "    if owner == token then
         local stay" "    if not owner then
         redis.call('SET', name.lock, token, 'PX', ttl)
         owner = token
@@ -150,11 +150,11 @@ mutant 18 "a child uses what its parent opened" "dlock_plugin_memory dlock-confo
 
 mutant 19 "a server that forgot its locks grants at once" "$redis" \
     "test_redis_guard --filter 'guard/restart_guard*'" \
-    plugins/redis/check.c "pipeline->guard_until_ns - now(pool) : 0;" "pipeline->guard_until_ns * 0 : 0;"
+    plugins/redis/call/check.c "pipeline->guard_until_ns - now(pool) : 0;" "pipeline->guard_until_ns * 0 : 0;"
 
 mutant 20 "a reader renews all readers" "$redis" \
     "$(slots redis redis reader_by_itself "$on_redis")" \
-    plugins/redis/renew.lua "    readers_set(name, token, ends)
+    plugins/redis/lua/renew.lua "    readers_set(name, token, ends)
     return ends - now" "    for _, reader in ipairs(redis.call('ZRANGE', name.readers, 0, -1)) do
         readers_set(name, reader, ends)
     end
@@ -349,7 +349,7 @@ numbers="dlock_plugin_redlock test_redlock_numbers"
 
 mutant 47 "a node keeps the numbers of leases until its clock has passed them" "$numbers" \
     "test_redlock_numbers --filter '*/C6_after_clocks*'" \
-    plugins/redlock/acquire_free.lua \
+    plugins/redlock/lua/acquire_free.lua \
     "        redis.call('SET', KEYS[1] .. ':f', string.format('%.0f', number), 'PX', 86400000)
 " "        redis.call('SET', KEYS[1] .. ':f', string.format('%.0f', number), 'PX',
                    math.max(1, math.ceil((number + 32 - clock) / 1000)))
@@ -357,7 +357,7 @@ mutant 47 "a node keeps the numbers of leases until its clock has passed them" "
 
 mutant 48 "a node forgets a number that it was asked to raise" "$numbers" \
     "test_redlock_numbers --filter '*/C6_a_number_that_was_raised*'" \
-    plugins/redlock/name.lua "    if number > 0 then
+    plugins/redlock/lua/name.lua "    if number > 0 then
         redis.call('SET', name.counter" "    if number > now_us * 2 then
         redis.call('SET', name.counter"
 
@@ -379,11 +379,11 @@ mutant 51 "a batch is won if its first name is" "dlock_plugin_redlock with_serve
 
 mutant 58 "a batch releases names that others hold" "dlock_plugin_redis test_redis_many" \
     "test_redis_many --filter 'many/BAT_1_each_name_is_released*'" \
-    plugins/redis/release_many.lua "redis.pcall('GET', lock) == ARGV[i] and" "redis.pcall('GET', lock) and"
+    plugins/redis/lua/release_many.lua "redis.pcall('GET', lock) == ARGV[i] and" "redis.pcall('GET', lock) and"
 
 mutant 59 "a batch takes a name that somebody waits for" "dlock_plugin_redis test_redis_many" \
     "test_redis_many --filter 'many/BAT_1_each_name_is_tried*'" \
-    plugins/redis/acquire_many.lua "lock .. ':q'" "lock .. ':x'"
+    plugins/redis/lua/acquire_many.lua "lock .. ':q'" "lock .. ':x'"
 
 mutant 60 "an error that says nothing is taken for no" "dlock_plugin_redis test_redis_many_answers" \
     "test_redis_many_answers --filter 'answers/TRY_4_an_error_that_does_not*'" \
