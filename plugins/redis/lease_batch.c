@@ -7,6 +7,7 @@
 #include "release.h"
 #include "resp/error.h"
 #include "take.h"
+#include "waiter.h"
 
 #include <stdlib.h>
 

@@ -23,6 +23,7 @@
 #include "renew.h"
 #include "resp/error.h"
 #include "resp/guard.h"
+#include "waiter.h"
 
 #define REDIS_CAPS                                                                        \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE | \

@@ -5,6 +5,7 @@
 #include "resp/error.h"
 #include "resp/guard.h"
 #include "resp/reply.h"
+#include "waiter.h"
 
 #include <string.h>
 

@@ -131,7 +131,7 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *
     bool checks = call->grants || call->keeps;
     enum dlock_status status = DLOCK_OK;
 
-    if (call->releases && pipeline->guard.on)
+    if (call->releases && pipeline->guard->on)
         redis_send_release_prepare(pool, pipeline, exchange->deadline_ns);
     /* Also while nothing is granted: the master may be another one by now. */
     if (checks)
@@ -145,7 +145,7 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *
     freeReplyObject(exchange->reply); /* nothing was done: look again, and ask once more */
     exchange->reply = NULL;
     *asked = false;
-    status = redis_guard_view(pool, pipeline, true, exchange->deadline_ns, err);
+    status = redis_guard_view(pipeline, true, exchange->deadline_ns, err);
     if (status == DLOCK_OK)
         status = exchange_in_time(pool, pipeline, call, exchange, asked, err);
     if (!*asked || redis_send_is_unconfirmed(exchange))

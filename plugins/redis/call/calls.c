@@ -60,7 +60,7 @@ static void check_all(struct redis_pool *pool, struct redis_pipeline *pipeline,
 
     for (size_t i = 0; i < n; i++)
         releases = releases || (ends[i].pending && calls[i]->releases);
-    if (releases && pipeline->guard.on)
+    if (releases && pipeline->guard->on)
         redis_send_release_prepare(pool, pipeline, deadline_ns);
     server_check_all(pool, pipeline, calls, ends, n, deadline_ns);
     for (size_t i = 0; i < n; i++) {

@@ -38,7 +38,7 @@ static enum dlock_status failover_check(const struct redis_pool *pool,
                                         struct dlock_error *err)
 {
     int64_t age_ms = 0,
-            left_ms = redis_view_left_ms(&pipeline->guard, call->slot, now(pool), &age_ms);
+            left_ms = redis_view_left_ms(pipeline->guard, call->slot, now(pool), &age_ms);
 
     call->guarded[0] = '0'; /* the script looks itself */
     call->of_name = call->asking && (call->grants || call->keeps);
@@ -60,7 +60,7 @@ enum dlock_status redis_check_guard(const struct redis_pool *pool, struct redis_
     int64_t left_ns = pipeline->guard_until_ns != 0 ? pipeline->guard_until_ns - now(pool) : 0;
     char text[180];
 
-    if (pipeline->guard.on)
+    if (pipeline->guard->on)
         return failover_check(pool, pipeline, call, err);
     call->guarded[0] = left_ns > 0 ? '1' : '0';
     if (left_ns <= 0 || !(call->grants || call->adopts))
@@ -142,9 +142,9 @@ enum dlock_status redis_check_server(struct redis_pool *pool, struct redis_pipel
 
     if (is_due(&pipeline->settings_ns, now_ns, SETTINGS_LAST_NS))
         status = settings_recheck(pool, pipeline, deadline_ns, err);
-    if (status != DLOCK_OK || !pipeline->guard.on ||
+    if (status != DLOCK_OK || !pipeline->guard->on ||
         !is_due(&pipeline->viewed_ns, now_ns, VIEW_LASTS_NS))
         return status;
-    return redis_guard_view(pool, pipeline, redis_view_unsettled(&pipeline->guard, now_ns),
-                            deadline_ns, err);
+    return redis_guard_view(pipeline, redis_view_unsettled(pipeline->guard, now_ns), deadline_ns,
+                            err);
 }

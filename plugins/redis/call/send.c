@@ -100,7 +100,7 @@ static void script_choose(const struct redis_pool *pool, struct redis_pipeline *
                           struct redis_call *call, int words)
 {
     struct resp_command *command = &call->command;
-    bool body = strcmp(command->words[0], "EVAL") == 0, guarded = pipeline->guard.on;
+    bool body = strcmp(command->words[0], "EVAL") == 0, guarded = pipeline->guard->on;
 
     if (!call->rechecks)
         return;
@@ -108,7 +108,7 @@ static void script_choose(const struct redis_pool *pool, struct redis_pipeline *
     command->words[1] = body ? call->script->body : call->script->sha;
     command->lens[1] = body ? call->script->len : strlen(call->script->sha);
     command->count = words;
-    redis_view_word(&pipeline->guard, call->slot, now(pool), call->seen);
+    redis_view_word(pipeline->guard, call->slot, now(pool), call->seen);
     resp_command_text(command, call->seen);
 }
 
@@ -152,8 +152,8 @@ void redis_send_release_prepare(struct redis_pool *pool, struct redis_pipeline *
     struct dlock_error ignored = DLOCK_ERROR_INIT;
     int64_t now_ns = now(pool);
 
-    if (redis_view_expired(&pipeline->guard, now_ns))
-        (void)redis_guard_view(pool, pipeline, true, now_ns + (deadline_ns - now_ns) / 4, &ignored);
+    if (redis_view_expired(pipeline->guard, now_ns))
+        (void)redis_guard_view(pipeline, true, now_ns + (deadline_ns - now_ns) / 4, &ignored);
 }
 
 enum dlock_status redis_send_status(const struct redis_pool *pool,

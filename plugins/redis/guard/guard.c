@@ -5,7 +5,6 @@
 #include "redis/guard/view.h"
 #include "redis/link/pipeline.h"
 #include "redis/lua/script.h"
-#include "redis/servers/pool.h"
 #include "resp/command.h"
 #include "resp/error.h"
 #include "resp/keys.h"
@@ -18,9 +17,25 @@
 #define ANSWER_MAX ((size_t)4 * 1024 * 1024) /* a cluster has many slots */
 #define US_PER_MS  INT64_C(1000)
 
-static int64_t now(const struct redis_pool *pool)
+struct redis_guard *redis_guard_new(const struct dlock_host *host, const struct resp_config *config)
 {
-    return pool->host->now_ns(pool->host->ctx);
+    struct redis_guard *guard = calloc(1, sizeof *guard);
+
+    if (guard == NULL)
+        return NULL;
+    guard->host = host;
+    guard->config = config;
+    (void)pthread_mutex_init(&guard->mutex, NULL);
+    return guard;
+}
+
+void redis_guard_free(struct redis_guard *guard)
+{
+    if (guard == NULL)
+        return;
+    redis_owned_free(&guard->owned);
+    (void)pthread_mutex_destroy(&guard->mutex);
+    free(guard);
 }
 
 /* ---- one command ---- */
@@ -32,9 +47,8 @@ static bool validate(const void *asked, redisReply *reply)
 
 /* OK: *reply is an answer, or an error of the server. UNAVAILABLE: the server did nothing that
  * counts. */
-static enum dlock_status ask(const struct redis_pool *pool, struct redis_pipeline *pipeline,
-                             const struct resp_command *command, int64_t deadline_ns,
-                             redisReply **reply, struct dlock_error *err)
+static enum dlock_status ask(struct redis_pipeline *pipeline, const struct resp_command *command,
+                             int64_t deadline_ns, redisReply **reply, struct dlock_error *err)
 {
     struct redis_exchange exchange = {
         .reply_max = ANSWER_MAX, .deadline_ns = deadline_ns, .validate = validate};
@@ -43,15 +57,17 @@ static enum dlock_status ask(const struct redis_pool *pool, struct redis_pipelin
 
     *reply = NULL;
     if (bytes == NULL)
-        return resp_error_fail(pool->config, err, DLOCK_NOMEM, "no memory for a command");
+        return resp_error_fail(pipeline->guard->config, err, DLOCK_NOMEM,
+                               "no memory for a command");
     exchange.bytes = bytes;
     asked = redis_pipeline_exchange(pipeline, &exchange);
     free(bytes);
     if (!asked)
-        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE,
+        return resp_error_fail(pipeline->guard->config, err, DLOCK_UNAVAILABLE,
                                "not sent: the server closed the connection");
     if (exchange.status != DLOCK_OK)
-        return resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "not sent: %s", exchange.why);
+        return resp_error_fail(pipeline->guard->config, err, DLOCK_UNAVAILABLE, "not sent: %s",
+                               exchange.why);
     *reply = exchange.reply;
     return DLOCK_OK;
 }
@@ -59,22 +75,21 @@ static enum dlock_status ask(const struct redis_pool *pool, struct redis_pipelin
 /* ---- beginning ---- */
 
 /* A master that is cut off may see no replica. */
-static bool is_needed(const struct redis_pool *pool, const struct resp_config *config,
-                      const struct resp_info *info)
+static bool is_needed(const struct resp_config *config, const struct resp_info *info,
+                      bool others_have_it)
 {
     if (config->raw || config->failover == RESP_FAILOVER_UNSAFE)
         return false;
     return config->failover == RESP_FAILOVER_ALWAYS || config->failover_guard_ms > 0 ||
            info->replicas > 0 || info->min_replicas > 0 || resp_info_was_promoted(info) ||
-           atomic_load(&pool->guarded);
+           others_have_it;
 }
 
 /* Chooses where the record is. *replicas: how many the cluster knows. */
-static enum dlock_status mark_choose(const struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                     int64_t *replicas, int64_t deadline_ns,
-                                     struct dlock_error *err)
+static enum dlock_status mark_choose(struct redis_pipeline *pipeline, int64_t *replicas,
+                                     int64_t deadline_ns, struct dlock_error *err)
 {
-    struct redis_guard *guard = &pipeline->guard;
+    struct redis_guard *guard = pipeline->guard;
     struct resp_command command;
     redisReply *reply = NULL;
     enum dlock_status status = DLOCK_OK;
@@ -82,34 +97,34 @@ static enum dlock_status mark_choose(const struct redis_pool *pool, struct redis
     resp_command_begin(&command);
     resp_command_text(&command, "CLUSTER");
     resp_command_text(&command, "NODES");
-    status = ask(pool, pipeline, &command, deadline_ns, &reply, err);
+    status = ask(pipeline, &command, deadline_ns, &reply, err);
     if (status != DLOCK_OK)
         return status;
     if (reply->type == REDIS_REPLY_ERROR)
-        status = resp_error_take(pool->config, reply, err);
+        status = resp_error_take(pipeline->guard->config, reply, err);
     else if (reply->type != REDIS_REPLY_STRING ||
              !redis_mark_choose(reply->str, guard->tag, replicas))
-        status = resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE,
+        status = resp_error_fail(pipeline->guard->config, err, DLOCK_UNAVAILABLE,
                                  "no longer a master with slots of its own");
     freeReplyObject(reply);
     return status == DLOCK_UNKNOWN ? (err->status = DLOCK_CONFIG) : status;
 }
 
-enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeline *pipeline,
+enum dlock_status redis_guard_begin(struct redis_pipeline *pipeline, bool others_have_it,
                                     struct resp_info *info, int64_t deadline_ns,
                                     struct dlock_error *err)
 {
     const struct resp_config *config = pipeline->connection.config;
-    struct redis_guard *guard = &pipeline->guard;
+    struct redis_guard *guard = pipeline->guard;
     int64_t known = 0;
     enum dlock_status status = DLOCK_OK;
 
     (void)snprintf(guard->id, sizeof guard->id, "%.40s", info->replid);
     guard->alone = !config->raw && config->failover != RESP_FAILOVER_UNSAFE;
-    if (!is_needed(pool, config, info))
+    if (!is_needed(config, info, others_have_it))
         return DLOCK_OK;
     if (config->all_keys)
-        status = mark_choose(pool, pipeline, &known, deadline_ns, err);
+        status = mark_choose(pipeline, &known, deadline_ns, err);
     info->replicas = known > info->replicas ? known : info->replicas;
     info->is_guarded = true;
     if (status == DLOCK_OK)
@@ -117,8 +132,7 @@ enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeli
     if (status != DLOCK_OK)
         return status;
     guard->on = true;
-    atomic_store(&pool->guarded, true);
-    return redis_guard_view(pool, pipeline, true, deadline_ns, err);
+    return redis_guard_view(pipeline, true, deadline_ns, err);
 }
 
 /* ---- looking ---- */
@@ -132,7 +146,7 @@ static void view_command(struct resp_command *command, struct view_words *words,
                          const struct redis_pipeline *pipeline, bool body)
 {
     const struct resp_config *config = pipeline->connection.config;
-    const struct redis_guard *guard = &pipeline->guard;
+    const struct redis_guard *guard = pipeline->guard;
     bool clustered = config->all_keys;
     const struct resp_script *script =
         &redis_scripts[clustered ? REDIS_SCRIPT_CLUSTER_VIEW : REDIS_SCRIPT_VIEW];
@@ -157,47 +171,47 @@ static void view_command(struct resp_command *command, struct view_words *words,
     resp_command_text(command, "0"); /* no number: one answer at a time is outstanding here */
 }
 
-static enum dlock_status view_ask(const struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                  bool body, int64_t deadline_ns, redisReply **reply,
-                                  struct dlock_error *err)
+static enum dlock_status view_ask(struct redis_pipeline *pipeline, bool body, int64_t deadline_ns,
+                                  redisReply **reply, struct dlock_error *err)
 {
     struct resp_command command;
     struct view_words words;
 
     view_command(&command, &words, pipeline, body);
-    return ask(pool, pipeline, &command, deadline_ns, reply, err);
+    return ask(pipeline, &command, deadline_ns, reply, err);
 }
 
 /* *looked: there is a new look. */
-static enum dlock_status view_once(const struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                   int64_t deadline_ns, bool *looked, struct dlock_error *err)
+static enum dlock_status view_once(struct redis_pipeline *pipeline, int64_t deadline_ns,
+                                   bool *looked, struct dlock_error *err)
 {
-    int64_t seen_ns = now(pool);
+    int64_t seen_ns = pipeline->guard->host->now_ns(pipeline->guard->host->ctx);
     redisReply *reply = NULL;
     const char *over = NULL;
-    enum dlock_status status = view_ask(pool, pipeline, false, deadline_ns, &reply, err);
+    enum dlock_status status = view_ask(pipeline, false, deadline_ns, &reply, err);
 
     *looked = false;
     if (status == DLOCK_OK && resp_error_is(reply, "NOSCRIPT")) {
         freeReplyObject(reply);
-        status = view_ask(pool, pipeline, true, deadline_ns, &reply, err);
+        status = view_ask(pipeline, true, deadline_ns, &reply, err);
     }
     if (status != DLOCK_OK)
         return status;
     if (reply->type != REDIS_REPLY_ERROR) {
-        over = redis_view_keep(&pipeline->guard, reply, seen_ns);
+        over = redis_view_keep(pipeline->guard, reply, seen_ns);
         *looked = over == NULL;
         if (over != NULL)
-            status = resp_error_fail(pool->config, err, DLOCK_UNAVAILABLE, "%s", over);
+            status = resp_error_fail(pipeline->guard->config, err, DLOCK_UNAVAILABLE, "%s", over);
     } else if (!resp_error_is(reply, "NOREPLICAS") && !resp_error_is(reply, "OOM")) {
-        status = resp_error_take(pool->config, reply, err); /* else what follows is refused, too */
+        status = resp_error_take(pipeline->guard->config, reply,
+                                 err); /* else what follows is refused, too */
     }
     freeReplyObject(reply);
     return status;
 }
 
-static enum dlock_status settle_wait(const struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                     int64_t deadline_ns, struct dlock_error *err)
+static enum dlock_status settle_wait(struct redis_pipeline *pipeline, int64_t deadline_ns,
+                                     struct dlock_error *err)
 {
     struct resp_command command;
     char needed[RESP_DIGITS], most[RESP_DIGITS];
@@ -206,9 +220,9 @@ static enum dlock_status settle_wait(const struct redis_pool *pool, struct redis
 
     resp_command_begin(&command);
     resp_command_text(&command, "WAIT");
-    resp_command_text(&command, resp_command_number(needed, pipeline->guard.needed));
+    resp_command_text(&command, resp_command_number(needed, pipeline->guard->needed));
     resp_command_text(&command, resp_command_number(most, SETTLE_MS));
-    status = ask(pool, pipeline, &command, deadline_ns, &reply, err);
+    status = ask(pipeline, &command, deadline_ns, &reply, err);
     freeReplyObject(reply); /* guard.lua counts itself */
     return status;
 }
@@ -223,16 +237,16 @@ static bool has_begun(struct redis_guard *guard)
     return begun;
 }
 
-enum dlock_status redis_guard_view(struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                   bool settle, int64_t deadline_ns, struct dlock_error *err)
+enum dlock_status redis_guard_view(struct redis_pipeline *pipeline, bool settle,
+                                   int64_t deadline_ns, struct dlock_error *err)
 {
     bool looked = false;
-    enum dlock_status status = view_once(pool, pipeline, deadline_ns, &looked, err);
+    enum dlock_status status = view_once(pipeline, deadline_ns, &looked, err);
 
     if (status == DLOCK_OK && looked && settle) {
-        status = settle_wait(pool, pipeline, deadline_ns, err);
-        if (status == DLOCK_OK && !has_begun(&pipeline->guard))
-            status = view_once(pool, pipeline, deadline_ns, &looked, err);
+        status = settle_wait(pipeline, deadline_ns, err);
+        if (status == DLOCK_OK && !has_begun(pipeline->guard))
+            status = view_once(pipeline, deadline_ns, &looked, err);
     }
     if (status != DLOCK_OK) {
         atomic_store(&pipeline->dead, true);

@@ -31,7 +31,6 @@
 #define REDIS_REPLID_SIZE 41
 
 struct redis_pipeline;
-struct redis_pool;
 
 struct redis_view {
     int64_t server_us, offset; /* 0: no look */
@@ -40,6 +39,8 @@ struct redis_view {
 
 /* A pipeline's. Without `on` id and alone are used alone. */
 struct redis_guard {
+    const struct dlock_host *host;
+    const struct resp_config *config; /* whose endpoint errors name */
     bool on;
     bool alone;                 /* no replica may follow the server */
     bool is_safe;               /* settings.h finds that FAILOVER_SAFE lacks nothing */
@@ -54,16 +55,23 @@ struct redis_guard {
     struct redis_owned owned; /* in a cluster, of views[0] */
 };
 
-/* Decides whether the connection needs the guard, and takes its first view. Completes info:
- * is_guarded, and in a cluster all replicas. OK; CONFIG: how long an
- * old master goes on is not bounded, err says what to set; UNAVAILABLE and so on. */
-enum dlock_status redis_guard_begin(struct redis_pool *pool, struct redis_pipeline *pipeline,
+/* Of one connection; host and config are borrowed. NULL: no memory. */
+struct redis_guard *redis_guard_new(const struct dlock_host *host,
+                                    const struct resp_config *config);
+/* NULL is fine. */
+void redis_guard_free(struct redis_guard *guard);
+
+/* Decides whether the connection needs the guard, and takes its first view. others_have_it: another
+ * connection of the client does, so this one does. Completes info: is_guarded, and in a cluster all
+ * replicas. OK; CONFIG: how long an old master goes on is not bounded, err says what to set;
+ * UNAVAILABLE and so on. */
+enum dlock_status redis_guard_begin(struct redis_pipeline *pipeline, bool others_have_it,
                                     struct resp_info *info, int64_t deadline_ns,
                                     struct dlock_error *err);
 
 /* Looks. settle: also waits, for a short time, until replicas have acknowledged the view. OK also
  * if the server cannot be written: then scripts refuse. */
-enum dlock_status redis_guard_view(struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                   bool settle, int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status redis_guard_view(struct redis_pipeline *pipeline, bool settle,
+                                   int64_t deadline_ns, struct dlock_error *err);
 
 #endif

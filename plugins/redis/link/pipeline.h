@@ -18,7 +18,6 @@
 #ifndef REDIS_PIPELINE_H
 #define REDIS_PIPELINE_H
 
-#include "redis/guard/guard.h"
 #include "redis/link/setup.h"
 
 #include <pthread.h>
@@ -49,6 +48,8 @@ struct redis_exchange {
 
 enum redis_leader { REDIS_LEADER_NONE, REDIS_LEADER_AWAKE, REDIS_LEADER_ASLEEP };
 
+struct redis_guard;
+
 struct redis_pipeline {
     struct redis_pipeline *next; /* next and users: under the pool's mutex */
     unsigned users;
@@ -71,7 +72,7 @@ struct redis_pipeline {
     char chunk[8192];           /* the leader's: bytes just read */
     bool write_failed;          /* sending failed; answers from before are still read */
 
-    struct redis_guard guard; /* the pool's */
+    struct redis_guard *guard; /* the pool's */
 };
 
 /* Connects to the server of config, which is copied, and sets up, as redis_setup_connect, whose

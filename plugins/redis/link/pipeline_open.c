@@ -22,7 +22,6 @@ enum dlock_status redis_pipeline_open(struct redis_pipeline **out, const struct 
     (void)pthread_mutex_init(&pipeline->mutex, NULL);
     pipeline->config = *config;
     args.config = &pipeline->config;
-    (void)pthread_mutex_init(&pipeline->guard.mutex, NULL);
     pipeline->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (pipeline->wake_fd < 0)
         (void)resp_error_fail(config, err, status, "no descriptor for an event");
@@ -40,8 +39,6 @@ void redis_pipeline_close(struct redis_pipeline *pipeline)
     redis_connection_close(&pipeline->connection);
     if (pipeline->wake_fd >= 0)
         (void)close(pipeline->wake_fd);
-    redis_owned_free(&pipeline->guard.owned);
-    (void)pthread_mutex_destroy(&pipeline->guard.mutex);
     (void)pthread_mutex_destroy(&pipeline->mutex);
     free(pipeline->out);
     free(pipeline);

@@ -5,6 +5,7 @@
 #include "resp/guard.h"
 
 #include "lib/deadline_cond.h"
+#include "redis/guard/guard.h"
 #include "redis/link/pipeline.h"
 #include "redis/servers/sentinels.h"
 
@@ -36,12 +37,18 @@ void redis_pool_init(struct redis_pool *pool, void *session, const struct dlock_
     (void)dl_deadline_cond_init(&pool->changed);
 }
 
+static void pipeline_end(struct redis_pipeline *pipeline)
+{
+    redis_guard_free(pipeline->guard);
+    redis_pipeline_close(pipeline);
+}
+
 static void pipelines_close(struct redis_pipeline *pipeline)
 {
     while (pipeline != NULL) {
         struct redis_pipeline *next = pipeline->next;
 
-        redis_pipeline_close(pipeline);
+        pipeline_end(pipeline);
         pipeline = next;
     }
 }
@@ -118,7 +125,7 @@ static enum dlock_status server_find(struct redis_pool *pool, int64_t deadline_n
 void redis_pool_caps_take(struct redis_pool *pool, const struct redis_pipeline *pipeline,
                           uint32_t *caps)
 {
-    if (pipeline->guard.on && pipeline->guard.is_safe)
+    if (pipeline->guard->on && pipeline->guard->is_safe)
         *caps |= DLOCK_CAP_FAILOVER_SAFE;
     caps_check(pool, *caps);
 }
@@ -135,7 +142,9 @@ static enum dlock_status judge(struct redis_pool *pool, struct redis_pipeline *p
 
     if (status == DLOCK_OK) {
         may_end = true;
-        status = redis_guard_begin(pool, pipeline, info, deadline_ns, err);
+        status = redis_guard_begin(pipeline, atomic_load(&pool->guarded), info, deadline_ns, err);
+        if (pipeline->guard->on)
+            atomic_store(&pool->guarded, true);
     }
     if (status == DLOCK_CONFIG && was_open && may_end)
         return err->status = DLOCK_UNAVAILABLE;
@@ -156,9 +165,13 @@ static enum dlock_status pipeline_make(struct redis_pool *pool, int64_t deadline
             redis_pipeline_open(out, &config, pool->tls, pool->host, deadline_ns, server_info, err);
     if (status != DLOCK_OK)
         return status;
-    status = judge(pool, *out, server_info, deadline_ns, caps, err);
+    (*out)->guard = redis_guard_new(pool->host, pool->config);
+    if ((*out)->guard == NULL)
+        status = resp_error_fail(pool->config, err, DLOCK_NOMEM, "no memory for a connection");
+    else
+        status = judge(pool, *out, server_info, deadline_ns, caps, err);
     if (status != DLOCK_OK) {
-        redis_pipeline_close(*out);
+        pipeline_end(*out);
         *out = NULL;
         return status;
     }
@@ -201,7 +214,7 @@ enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t
     if (status != DLOCK_OK)
         return status;
     if (!keep) {
-        redis_pipeline_close(pipeline);
+        pipeline_end(pipeline);
         return DLOCK_OK;
     }
     (void)pthread_mutex_lock(&pool->mutex);

@@ -14,7 +14,7 @@
 #include "redis/link/nodes.h"
 #include "redis/link/service.h"
 #include "redis/servers/pool.h"
-#include "redis/waiter.h"
+#include "resp/subscriber.h"
 
 struct redis_session {
     const struct dlock_host *host;

@@ -121,7 +121,7 @@ dlt_add_guard_mutant(F5_fewer_replicas_are_enough F5_a_term_of_fewer_replicas_is
   lua/view.lua "if needed > before or lower then" "if lower then")
 dlt_add_guard_mutant(F6_the_script_does_not_look
   F3_F6_an_old_master_without_replicas_answers_nothing_after_D
-  call/send.c "guarded = pipeline->guard.on;" "guarded = false;")
+  call/send.c "guarded = pipeline->guard->on;" "guarded = false;")
 dlt_add_guard_mutant(F6_the_script_for_many_names_does_not_look
   F3_F6_an_old_master_without_replicas_answers_nothing_after_D
   call/call.c "        call->with_guard = &redis_scripts[REDIS_SCRIPT_GUARDED_ACQUIRE_MANY];" "        call->with_guard = NULL;")
@@ -180,7 +180,7 @@ set_tests_properties(redis_cluster_mutants PROPERTIES TIMEOUT 600 LABELS "redis;
 
 # A release without a look that counts, and one that keeps outside of the guard: test_redis_terms.
 dlt_guard_mutant(releases_without_a_look test_redis_terms
-  call/send.c "if (redis_view_expired(&pipeline->guard, now_ns))" "if (false)")
+  call/send.c "if (redis_view_expired(pipeline->guard, now_ns))" "if (false)")
 dlt_guard_mutant(FO_11_keeps_outside_of_the_guard test_redis_terms lua/guard_keep.lua "if refusal then" "if false then")
 add_test(NAME redis_terms_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh ${PROJECT_SOURCE_DIR} terms
   $<TARGET_FILE:redis_mutant_releases_without_a_look>=a_release_after_a_long_time_passes_the_name_on

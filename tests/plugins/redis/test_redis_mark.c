@@ -2,10 +2,11 @@
 /* Tests: plugins/redis/guard/mark.c plugins/redis/guard/owned.c */
 /* FO-12: does the failover guard find a slot for its record, and since when a slot is where it is?
  */
+#include "redis/guard/mark.h"
+#include "redis/guard/owned.h"
+#include "redis/link/slot.h"
+
 #include <criterion/criterion.h>
-#include <mark.h>
-#include <owned.h>
-#include <slot.h>
 #include <stdio.h>
 #include <string.h>
 

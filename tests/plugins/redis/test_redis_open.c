@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/link/setup.c plugins/redis/link/config.c plugins/resp/setup.c
- * plugins/resp/info.c */
+/* Tests: plugins/redis/link/setup.c plugins/redis/link/config.c plugins/resp/setup.c */
+/* Tests: plugins/resp/info.c */
 /* Tests: plugins/resp/config.c */
 /* Is a server refused that cannot keep a lock, or that is not who it should be? (OPN, C16, C17) */
 #include "probed.h"

@@ -2,10 +2,11 @@
 /* Tests: plugins/redis/link/slot.c plugins/redis/call/redirect.c plugins/redis/servers/topology.c
  */
 /* Is the server of a name found, as the servers of a cluster compute it, and nonsense refused? */
+#include "redis/call/redirect.h"
+#include "redis/servers/topology.h"
+
 #include <criterion/criterion.h>
-#include <redirect.h>
 #include <string.h>
-#include <topology.h>
 
 static redisReply *parsed(const char *text)
 {

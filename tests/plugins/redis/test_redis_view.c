@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/redis/guard/view.c */
 /* FO-3, FO-12: is what a look saw kept, and never in place of a later one? */
+#include "redis/guard/view.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
-#include <view.h>
 
 #define MS INT64_C(1000000)
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/redis/servers/vote.c */
 /* Which master is believed, whatever some of the sentinels say? */
+#include "redis/servers/vote.h"
+
 #include <criterion/criterion.h>
-#include <vote.h>
 
 #define OLD                                                     \
     {                                                           \
