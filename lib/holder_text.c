@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/holder_text.h"
 
-#include <dlock/plugin_helpers.h>
+#include <dlock/plugin.h>
 #include <string.h>
 
 size_t dl_holder_text_make(char out[DL_HOLDER_TEXT_MAX], const struct dlock_request *req)

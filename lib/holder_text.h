@@ -9,7 +9,7 @@
 #ifndef DL_HOLDER_TEXT_H
 #define DL_HOLDER_TEXT_H
 
-#include <dlock/request.h>
+#include <dlock/plugin.h>
 
 #define DL_HOLDER_LABEL_MAX 255 /* longer labels are cut */
 #define DL_HOLDER_TEXT_MAX  (DL_HOLDER_LABEL_MAX + 1 + DLOCK_DATA_MAX)

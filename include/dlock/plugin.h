@@ -57,9 +57,9 @@
 #ifndef DLOCK_PLUGIN_H
 #define DLOCK_PLUGIN_H
 
-#include <dlock/plugin_helpers.h>
-#include <dlock/request.h>
 #include <dlock/types.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +68,104 @@ extern "C" {
 #define DLOCK_PLUGIN_MAGIC     0x444C4B50u /* "DLKP" */
 #define DLOCK_PLUGIN_ABI_MAJOR 2u          /* another one is refused */
 #define DLOCK_PLUGIN_ABI_MINOR 6u          /* counts appended members; any is accepted */
+
+/* ---- requests, and what a slot answers ---- */
+
+#define DLOCK_TOKEN_SIZE 16
+
+/*
+ * Structures grow at their ends. struct_size is the sizeof that the allocating side knows. A
+ * member that was appended later may be read and written only if DLOCK_HAS(object, member).
+ */
+#define DLOCK_HAS(object, member)                                                \
+    ((size_t)((const char *)(&(object)->member + 1) - (const char *)(object)) <= \
+     (size_t)(object)->struct_size)
+
+/* dlock_request.flags */
+enum dlock_request_flag {
+    DLOCK_REQ_ENQUEUE = 1u << 0,   /* trylock: if BUSY, queue me (only with DLOCK_CAP_QUEUE) */
+    DLOCK_REQ_DOWNGRADE = 1u << 1, /* renew: EXCLUSIVE to SHARED in the same step, without a gap */
+    DLOCK_REQ_REFRESH = 1u << 2,   /* trylock: I am queued. Answer OK granted; BUSY|QUEUED still
+                                      queued; BUSY alone: unknown here, the attempt is over. Never
+                                      enqueues */
+    DLOCK_REQ_KEEP = 1u << 3,      /* unlock: the name, or the permit, stays taken by nobody for
+                                      keep_ms (only with DLOCK_CAP_KEEP) [KEP-1] */
+    DLOCK_REQ_ADOPT = 1u << 4      /* renew: by dlock_adopt, which knows the token only [REN-6] */
+};
+
+/* dlock_grant.flags */
+enum dlock_grant_flag {
+    DLOCK_GRANT_QUEUED = 1u << 0,    /* with BUSY: the queue entry lasts lease_ms from the start of
+                                       this call; `fence` is the store's counter now, and a later grant
+                                       to this attempt shows a greater one */
+    DLOCK_GRANT_UNREPORTED = 1u << 1 /* with BUSY: neither watch nor wait_any will tell of this
+                                   attempt; core polls */
+};
+
+struct dlock_request {
+    uint32_t struct_size;
+    uint32_t name_len;
+    const unsigned char *name; /* name_len bytes, 1 to 255, any value */
+    enum dlock_mode mode;
+    uint32_t flags;                        /* of enum dlock_request_flag */
+    unsigned char token[DLOCK_TOKEN_SIZE]; /* the owner: new for every attempt */
+    int64_t ttl_ms;
+    int64_t deadline_ns; /* of this call, on host->now_ns; always set */
+    const char *label;   /* "host:pid@space:text" for inspect; proves nothing */
+    void *attempt; /* ops.attempt_size bytes, zeroed at the start of the attempt, 16-byte aligned;
+                   the waiter's identity. NULL when attempt_size is 0 */
+    int64_t op_timeout_ms; /* the bound of one exchange inside a call that may last longer; > 0 */
+    /* ABI 2.1 ends here. A plugin reads the rest only if DLOCK_HAS(req, end). */
+    enum dlock_end end; /* what a plugin that sees the death of a process may do with the lease */
+    uint32_t limit;     /* holders at once: 1, a lock, or more, only with DLOCK_CAP_LIMIT [LIM-1] */
+    int64_t keep_ms;    /* of DLOCK_REQ_KEEP; > 0 */
+    uint32_t waiter;    /* not 0: core waits by wait_any, which gives this number; constant */
+    /* ABI 2.2 ends here. dlock_request_data reads the rest. */
+    uint32_t data_len;         /* 0 to DLOCK_DATA_MAX; above 0 only with DLOCK_CAP_DATA */
+    const unsigned char *data; /* what the holder publishes [DAT-1]; of an adopted lease NULL */
+};
+
+/* Zeroed by core before the call, but waiters UINT32_MAX and holder_ms -1: not known. */
+struct dlock_grant {
+    uint32_t struct_size;
+    uint32_t flags;          /* of enum dlock_grant_flag */
+    uint32_t queue_position; /* BUSY: waiters before me, where known */
+    uint32_t waiters;        /* others queued in the store; UINT32_MAX: not known */
+    uint32_t fence_room;     /* fence + 1 .. fence + fence_room belong to this grant, too */
+    uint64_t fence;          /* the first number of this grant; 0: none */
+    int64_t lease_ms;  /* OK: what the store counts from the execution of this call on, OK from
+                          `watch`: from the last call answered QUEUED. At least 1, and never more
+                          than req->ttl_ms, also where the store keeps a longer lease from before:
+                          core refuses more (INTERNAL). May be less (queue, session): renewals go
+                          by it. QUEUED: how long the queue entry lasts */
+    int64_t since_ns;  /* OK from `lock` or `trylock`: the lease counts from this moment, at which
+                          a later request of the same session, since answered, was sent. 0: from
+                          the start of the call */
+    int64_t holder_ms; /* BUSY: what the present holder has left; -1: not known */
+    /* ABI 2.1 ends here. A plugin writes the rest only if DLOCK_HAS(grant, permit). */
+    uint32_t permit;   /* OK: of a semaphore, 0 to limit - 1 [LIM-2] */
+    uint32_t reserved; /* 0 */
+};
+
+/* One element of a renewal. */
+struct dlock_lease_op {
+    uint32_t struct_size;
+    enum dlock_status status; /* out; core presets INTERNAL */
+    const struct dlock_request *req;
+    struct dlock_grant
+        grant; /* out: lease_ms, waiters; fence 0 or unchanged. Stays the last member */
+};
+
+/* One element of trylock_batch or unlock_batch. */
+struct dlock_batch_op {
+    uint32_t struct_size;
+    enum dlock_status status; /* out; core presets INTERNAL */
+    const struct dlock_request *req;
+    struct dlock_error *err;  /* of this element alone; as for the single call */
+    struct dlock_grant grant; /* out, of trylock_batch. Stays the last member */
+};
+
+/* ---- what a session is given ---- */
 
 /* An array in the plugin, and so the one structure that never grows.
  * type is one of: bool int duration size enum text list. In range: "1..64", "50ms..7d",
@@ -113,6 +211,13 @@ struct dlock_target {
      */
     int (*read_secret)(const struct dlock_target *target, const char *option, char *buf,
                        size_t size, struct dlock_error *err);
+};
+
+/* What became of a connection of a session that is open. */
+enum dlock_connection_event {
+    DLOCK_CONNECTION_MADE,
+    DLOCK_CONNECTION_FAILED, /* it could not be made */
+    DLOCK_CONNECTION_BROKEN  /* it was given up because an exchange on it failed */
 };
 
 /*
@@ -494,6 +599,84 @@ struct dlock_plugin {
  * and list show them in each holder until the lease ends. Renewal, downgrade and adoption change
  * nothing. A kept name shows no data, and a grant without data shows none of a holder before it.
  */
+
+/* ---- helpers ---- */
+
+/* The text of CONFIG [LIM-1]: the limit in the store, and the request's. */
+#define DLOCK_LIMITS_DIFFER                                                                     \
+    "the name has a limit of %u now, and this user asks for %u; all must say the same (a lock " \
+    "without a limit has 1)"
+
+/* The limit of a request, also of a core of ABI 2.1: 1 is a lock. */
+static inline uint32_t dlock_request_limit(const struct dlock_request *req)
+{
+    return DLOCK_HAS(req, limit) && req->limit > 1 ? req->limit : 1;
+}
+
+/* How long unlock keeps the name [KEP-1]; 0: it does not. */
+static inline int64_t dlock_request_keep_ms(const struct dlock_request *req)
+{
+    return (req->flags & DLOCK_REQ_KEEP) != 0 && DLOCK_HAS(req, keep_ms) ? req->keep_ms : 0;
+}
+
+/* 0: core does not wait for the attempt by wait_any. */
+static inline uint32_t dlock_request_waiter(const struct dlock_request *req)
+{
+    return DLOCK_HAS(req, waiter) ? req->waiter : 0;
+}
+
+/* What the holder publishes [DAT-1], *len bytes; NULL and 0: nothing. */
+static inline const unsigned char *dlock_request_data(const struct dlock_request *req,
+                                                      uint32_t *len)
+{
+    *len = DLOCK_HAS(req, data) && req->data != NULL ? req->data_len : 0;
+    return *len > 0 ? req->data : NULL;
+}
+
+/* host->connection [CNT-1], of a core that has it. */
+#define DLOCK_COUNT_CONNECTION(host, event)                    \
+    (DLOCK_HAS(host, connection) && (host)->connection != NULL \
+         ? (host)->connection((host)->ctx, (event))            \
+         : (void)0)
+
+/* Fills *err and returns status, for `return dlock_fail(...)`. code: the store's own number. */
+__attribute__((format(printf, 5, 6))) static inline enum dlock_status
+dlock_fail(struct dlock_error *err, const char *origin, enum dlock_status status, int32_t code,
+           const char *format, ...)
+{
+    va_list args;
+    err->status = status;
+    err->code = code;
+    (void)snprintf(err->origin, sizeof err->origin, "%s", origin);
+    va_start(args, format);
+    if (vsnprintf(err->message, sizeof err->message, format, args) < 0)
+        err->message[0] = '\0';
+    va_end(args);
+    return status;
+}
+
+#ifdef __clang_analyzer__
+/* It cannot see through a variadic call what that returns. */
+#define dlock_fail(err, origin, status, ...) \
+    ((void)dlock_fail(err, origin, status, __VA_ARGS__), (status))
+#endif
+
+/* The one exported symbol of a plugin; `id` is its name, for the static form that tests link. */
+#ifdef DLOCK_STATIC
+#define DLOCK_PLUGIN_ENTRY(id, descriptor)              \
+    const struct dlock_plugin *dlock_plugin_##id(void); \
+    const struct dlock_plugin *dlock_plugin_##id(void)  \
+    {                                                   \
+        return (descriptor);                            \
+    }
+#else
+__attribute__((visibility("default"))) const struct dlock_plugin *dlock_plugin(void);
+#define DLOCK_PLUGIN_ENTRY(id, descriptor)        \
+    const struct dlock_plugin *dlock_plugin(void) \
+    {                                             \
+        return (descriptor);                      \
+    }
+#endif
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "value.h"
 
-#include <dlock/plugin_helpers.h>
+#include <dlock/plugin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,7 @@
 #ifndef ETCD_VALUE_H
 #define ETCD_VALUE_H
 
-#include <dlock/request.h>
+#include <dlock/plugin.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
