@@ -48,7 +48,7 @@ static const struct argp_option argp_options[] = {
     {"uri", 'u', "[LABEL=]URI", 0, "a store; more than once: side by side (memory and sqlite)", 1},
     {"workload", 'w', "NAME", 0, "more than once: several (all of those below)", 1},
     {"limits", OPTION_LIMITS, NULL, 0, "also what the stores are made of, with ratios", 1},
-    {"async", OPTION_ASYNC, NULL, 0, "also each store by dlock_start, from one thread", 1},
+    {"async", OPTION_ASYNC, NULL, 0, "also each store by dlock_op_start, from one thread", 1},
     {"peers", OPTION_PEERS, "DIR", OPTION_ARG_OPTIONAL, "also other libraries, where installed", 1},
     {"targets", OPTION_TARGETS, NULL, 0, "the workloads of docs/benchmarks.md, and its targets", 1},
     {"threads", 't', "N", 0, "(8)", 2},

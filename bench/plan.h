@@ -49,7 +49,7 @@ struct bench_workload {
     unsigned kinds; /* the dlock stores that it is for, 1 << enum bench_kind; 0: all */
     int once;       /* in the first round only */
     int rivals;     /* non-zero: for rivals, too */
-    int async;      /* non-zero: for stores by dlock_start, too */
+    int async;      /* non-zero: for stores by dlock_op_start, too */
     int variants;   /* non-zero: all subjects of a store at one address; else the first one */
 };
 

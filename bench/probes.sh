@@ -17,7 +17,7 @@ cat >"$work/pairs.c" <<'END'
 int main(int argc, char **argv)
 {
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (argc != 2 || dlock_client_open("memory://probes", NULL, &client, NULL) != DLOCK_OK ||
         dlock_new(client, "job", 3, NULL, &lock, NULL) != DLOCK_OK)

@@ -140,7 +140,7 @@ void bench_subjects_add_async(struct bench_subjects *subjects)
 
         if (store->role != BENCH_DLOCK || store->group != i)
             continue;
-        (void)snprintf(label, sizeof label, "%s, dlock_start", store->label);
+        (void)snprintf(label, sizeof label, "%s, dlock_op_start", store->label);
         subject = beside(subjects, store, BENCH_DLOCK, label);
         if (subject == NULL)
             return;

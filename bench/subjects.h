@@ -15,7 +15,7 @@ struct bench_subjects {
 /* "URI" or "LABEL=URI". 0, or -1 and why of BENCH_WHY_SIZE: no URI, or too many. */
 int bench_subjects_add(struct bench_subjects *subjects, const char *text, char *why);
 
-/* Adds each store a second time, by dlock_start: one thread of a process does everything. */
+/* Adds each store a second time, by dlock_op_start: one thread of a process does everything. */
 void bench_subjects_add_async(struct bench_subjects *subjects);
 
 /* Add limits, which are the bare parts of these stores, and other libraries on the same stores. */

@@ -55,7 +55,7 @@ struct bench_work {
 /* Any store, through dlock.h; its command is `dlock run`. */
 extern const struct bench_work bench_work_dlock;
 
-/* The same by dlock_start. */
+/* The same by dlock_op_start. */
 extern const struct bench_work bench_work_async;
 
 /* The bare statements of a lock in a SQLite table. */

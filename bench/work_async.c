@@ -33,7 +33,7 @@ static void *async_begin(void *process, const struct bench_config *config, int i
 {
     struct dlock_options options = {.struct_size = sizeof options, .user = (void *)(intptr_t)index};
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char name[48];
 
     (void)snprintf(name, sizeof name, "bench-%d-%d", config->run, config->one_name ? 0 : index);
@@ -52,7 +52,7 @@ static int async_start(void *worker, int unlock, char *why)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
 
-    if (dlock_start(worker, unlock ? DLOCK_OP_UNLOCK : DLOCK_OP_LOCK, WAIT_MS, &err) == DLOCK_OK)
+    if (dlock_op_start(worker, unlock ? DLOCK_OP_UNLOCK : DLOCK_OP_LOCK, WAIT_MS, &err) == DLOCK_OK)
         return 0;
     why_fill(why, "start", &err);
     return -1;

@@ -31,7 +31,7 @@ static void dlock_process_close(void *process)
 static void *dlock_begin(void *process, const struct bench_config *config, int index, char *why)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char name[48];
 
     (void)snprintf(name, sizeof name, "bench-%d-%d", config->run, config->one_name ? 0 : index);

@@ -181,7 +181,7 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
                           acquire->timeout_ms, &acquire->err);
     nodes_keep(acquire);
     if (status == DLOCK_OK && acquire->options.keep_ms > 0) /* only a command that ran keeps */
-        status = dlock_keep(acquire->held.lock, 0, &acquire->err);
+        status = dlock_keep_name(acquire->held.lock, 0, &acquire->err);
     if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)
         conflict_describe(acquire);
     return status;

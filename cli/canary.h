@@ -9,7 +9,7 @@
 #include <dlock/dlock.h>
 
 struct canary {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     /* of the last round */
     enum dlock_status status; /* the first failure of the two calls */

@@ -85,7 +85,7 @@ int cli_backends(struct cli *cli, int argc, char **argv)
         return cli_args_usage(cli, "backends takes no operand");
     if (cli->json)
         listing.array = json_array();
-    status = dlock_plugins(NULL, backend_take, &listing, &err);
+    status = dlock_plugin_list(NULL, backend_take, &listing, &err);
     if (status == DLOCK_OK)
         return listing_end(cli, &listing);
     json_decref(listing.array);

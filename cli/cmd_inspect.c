@@ -60,7 +60,8 @@ static int holders_query(struct cli *cli, query_fn *query, const struct cli_name
     status = cli_client_open(cli, CLI_TO_INSPECT, &client, err);
     if (status == DLOCK_OK) {
         if (queue != NULL)
-            status = dlock_client_waiters(client, name->bytes, name->len, queue_add, queue, err);
+            status =
+                dlock_client_list_waiters(client, name->bytes, name->len, queue_add, queue, err);
         if (status == DLOCK_OK) /* last, for what each server says */
             status = query(client, name->bytes, name->len, info_list_add, list, err);
         dlock_client_close(client);

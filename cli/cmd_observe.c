@@ -5,7 +5,7 @@
 #include "exitcode.h"
 #include "info.h"
 
-#include <dlock/observe.h>
+#include <dlock/dlock.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,8 +41,8 @@ static int changes_print(struct cli *cli, struct dlock_client *client, const str
 
     for (;;) {
         struct info_list list = {0};
-        enum dlock_status status = dlock_observe(client, name->bytes, name->len, fence,
-                                                 DLOCK_FOREVER, info_list_add, &list, &err);
+        enum dlock_status status = dlock_client_observe(client, name->bytes, name->len, fence,
+                                                        DLOCK_FOREVER, info_list_add, &list, &err);
         int exit_code = CLI_EXIT_OK;
 
         if (status == DLOCK_OK && list.no_memory)

@@ -259,7 +259,7 @@ static void refusal_write(struct run *run)
 static void locks_read(struct run *run, struct acquire_joined locks[DLOCK_SET_MAX])
 {
     for (size_t i = 0; i < run->name_count; i++) {
-        const struct dlock *lock = held_member(&run->acquire.held, i);
+        const struct dlock_handle *lock = held_member(&run->acquire.held, i);
 
         locks[i] = run->acquire.joins[i];
         if (run->acquire.joined > 0)

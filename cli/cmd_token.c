@@ -27,7 +27,7 @@ struct adopted {
     const char *token;
     struct dlock_options options;
     struct dlock_client *client;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlock_error err;
 };
 

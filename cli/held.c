@@ -31,16 +31,16 @@ void held_cancel(const struct held *held)
         dlock_cancel(held->lock);
 }
 
-const struct dlock *held_member(const struct held *held, size_t index)
+const struct dlock_handle *held_member(const struct held *held, size_t index)
 {
     if (held->set != NULL)
         return dlock_set_member(held->set, index);
     return index == 0 ? held->lock : NULL;
 }
 
-bool held_has(const struct held *held, const struct dlock *lock)
+bool held_has(const struct held *held, const struct dlock_handle *lock)
 {
-    const struct dlock *member;
+    const struct dlock_handle *member;
 
     for (size_t i = 0; (member = held_member(held, i)) != NULL; i++)
         if (member == lock)

@@ -55,7 +55,7 @@ void keep_clocks_read(struct keep_clocks *clocks)
     }
 }
 
-bool keep_apply(const struct keep *keep, struct dlock *lock, bool succeeded)
+bool keep_apply(const struct keep *keep, struct dlock_handle *lock, bool succeeded)
 {
     int64_t since_ns = dlock_since_ns(lock);
     struct keep_clocks clocks;
@@ -64,5 +64,5 @@ bool keep_apply(const struct keep *keep, struct dlock *lock, bool succeeded)
         !(succeeded || keep->always))
         return false;
     keep_clocks_read(&clocks);
-    return dlock_keep(lock, keep_ms_since(keep, since_ns, &clocks), NULL) == DLOCK_OK;
+    return dlock_keep_name(lock, keep_ms_since(keep, since_ns, &clocks), NULL) == DLOCK_OK;
 }

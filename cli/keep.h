@@ -36,6 +36,6 @@ int64_t keep_ms_since(const struct keep *keep, int64_t since_ns, const struct ke
 
 /* The command has ended: true if the release of the lock will keep the name. A lock that was lost
  * keeps nothing. */
-bool keep_apply(const struct keep *keep, struct dlock *lock, bool succeeded);
+bool keep_apply(const struct keep *keep, struct dlock_handle *lock, bool succeeded);
 
 #endif

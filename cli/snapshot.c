@@ -73,7 +73,8 @@ static enum dlock_status queue_read(struct snapshot_lock *lock, struct dlock_cli
     lock->has_queue = true;
     if (info->waiters == 0)
         return DLOCK_OK;
-    status = dlock_client_waiters(client, info->name, info->name_len, queue_add, &lock->queue, err);
+    status =
+        dlock_client_list_waiters(client, info->name, info->name_len, queue_add, &lock->queue, err);
     lock->has_queue = !is_of_the_name(status);
     if (!lock->has_queue)
         return DLOCK_OK;

@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 install(TARGETS dlock dlock_plugin_api EXPORT dlock-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES
-  include/dlock/dlock.h include/dlock/dlock.hpp include/dlock/metrics.h include/dlock/notice.h include/dlock/observe.h include/dlock/plugin.h include/dlock/set.h include/dlock/types.h
+  include/dlock/dlock.h include/dlock/dlock.hpp include/dlock/metrics.h include/dlock/plugin.h include/dlock/types.h
   include/dlock/version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlock)
 

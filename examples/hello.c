@@ -20,7 +20,7 @@ static bool holder_print(void *arg, const struct dlock_holder *info)
     return false;
 }
 
-static enum dlock_status work_under(struct dlock *lock, struct dlock_error *err)
+static enum dlock_status work_under(struct dlock_handle *lock, struct dlock_error *err)
 {
     enum dlock_status status = dlock_trylock(lock, err);
 
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     enum dlock_status status = dlock_client_open(argc > 1 ? argv[1] : NULL, NULL, &client, &err);
 
     if (status == DLOCK_OK)

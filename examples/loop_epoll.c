@@ -18,7 +18,7 @@ static bool notice_handle(const struct dlock_notice *notice, const struct dlock_
         return false;
     if (notice->op == DLOCK_OP_LOCK && notice->status == DLOCK_OK) {
         (void)printf("%s: locked, fence %" PRIu64 "\n", (const char *)notice->user, notice->fence);
-        if (dlock_start(notice->lock, DLOCK_OP_UNLOCK, 0, NULL) == DLOCK_OK)
+        if (dlock_op_start(notice->lock, DLOCK_OP_UNLOCK, 0, NULL) == DLOCK_OK)
             return false;
     } else if (notice->status != DLOCK_OK)
         (void)printf("%s: %s\n", (const char *)notice->user, err->message);
@@ -40,10 +40,10 @@ int main(int argc, char **argv)
     (void)epoll_ctl(loop, EPOLL_CTL_ADD, dlock_client_fd(client), &event);
     for (int i = 2; i < argc; i++) {
         struct dlock_options options = {.struct_size = sizeof options, .user = argv[i]};
-        struct dlock *lock = NULL;
+        struct dlock_handle *lock = NULL;
 
         if (dlock_new(client, argv[i], strlen(argv[i]), &options, &lock, &err) == DLOCK_OK)
-            left += dlock_start(lock, DLOCK_OP_LOCK, 10000, &err) == DLOCK_OK;
+            left += dlock_op_start(lock, DLOCK_OP_LOCK, 10000, &err) == DLOCK_OK;
     }
     while (left > 0 && epoll_wait(loop, &event, 1, -1) >= 0) {
         struct dlock_notice notice = DLOCK_NOTICE_INIT;

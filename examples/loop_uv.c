@@ -14,7 +14,7 @@ static void notice_handle(const struct dlock_notice *notice, const struct dlock_
         return;
     if (notice->op == DLOCK_OP_LOCK && notice->status == DLOCK_OK) {
         (void)printf("%s: locked, fence %" PRIu64 "\n", (const char *)notice->user, notice->fence);
-        if (dlock_start(notice->lock, DLOCK_OP_UNLOCK, 0, NULL) == DLOCK_OK)
+        if (dlock_op_start(notice->lock, DLOCK_OP_UNLOCK, 0, NULL) == DLOCK_OK)
             return;
     } else if (notice->status != DLOCK_OK)
         (void)printf("%s: %s\n", (const char *)notice->user, err->message);
@@ -44,10 +44,10 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: loop_uv URI NAME...: %s\n", err.message) > 0;
     for (int i = 2; i < argc; i++) {
         struct dlock_options options = {.struct_size = sizeof options, .user = argv[i]};
-        struct dlock *lock = NULL;
+        struct dlock_handle *lock = NULL;
 
         if (dlock_new(client, argv[i], strlen(argv[i]), &options, &lock, &err) == DLOCK_OK)
-            left += dlock_start(lock, DLOCK_OP_LOCK, 10000, &err) == DLOCK_OK;
+            left += dlock_op_start(lock, DLOCK_OP_LOCK, 10000, &err) == DLOCK_OK;
     }
     (void)uv_poll_init(uv_default_loop(), &poll, dlock_client_fd(client));
     poll.data = client;

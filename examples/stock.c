@@ -97,7 +97,7 @@ static bool count_write(const struct shop *shop, MYSQL *db, int count, uint64_t 
 }
 
 /* With the lock held. */
-static int sell(const struct shop *shop, MYSQL *db, const struct dlock *lock, int amount,
+static int sell(const struct shop *shop, MYSQL *db, const struct dlock_handle *lock, int amount,
                 bool stops)
 {
     uint64_t fence = dlock_fence(lock);
@@ -119,7 +119,7 @@ static int order(const struct shop *shop, int amount, bool stops)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 1000, .op_timeout_ms = 10000};
     MYSQL *db = NULL;

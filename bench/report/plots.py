@@ -98,7 +98,7 @@ def against_rivals(report, directory):
     names = ("1 thread", "8 threads, 8 names", "64 threads, 64 names")
     subjects = dict.fromkeys(
         case["subject"] for case in report["cases"] if case["store"] == "redis" and case["workload"] in names and
-        (case["role"] == "rival" or case["subject"] in ("redis", "redis, dlock_start")))
+        (case["role"] == "rival" or case["subject"] in ("redis", "redis, dlock_op_start")))
     curves = [("dlock" + subject[len("redis"):] if case_is_own(report, subject) else subject,
                against(report, names, subject, "pairs_per_s"), not case_is_own(report, subject))
               for subject in subjects]

@@ -21,8 +21,8 @@ def family(case):
 
 
 def own_of(cases, store):
-    """dlock with its default options, and by dlock_start where that was measured."""
-    labels = (store, store + ", dlock_start")
+    """dlock with its default options, and by dlock_op_start where that was measured."""
+    labels = (store, store + ", dlock_op_start")
     return [case for case in cases if case["role"] == "dlock" and case["subject"] in labels and case["rounds"]]
 
 

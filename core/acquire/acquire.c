@@ -100,7 +100,7 @@ static enum dlock_status attempt_run(struct dl_acquire *a)
     return a->attempt.result;
 }
 
-enum dlock_status dl_acquire(struct dlock *lock, enum dlock_mode mode, int64_t timeout_ms,
+enum dlock_status dl_acquire(struct dlock_handle *lock, enum dlock_mode mode, int64_t timeout_ms,
                              struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;

@@ -12,9 +12,10 @@
 /* An attempt that has used a thread for this time lets others go first. */
 #define RUN_MOST_NS (100 * DL_NS_PER_MS)
 
-enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async, struct dlock *lock,
-                                                enum dlock_mode mode, int64_t timeout_ms,
-                                                uint32_t waiter, struct dlock_error *err)
+enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async,
+                                                struct dlock_handle *lock, enum dlock_mode mode,
+                                                int64_t timeout_ms, uint32_t waiter,
+                                                struct dlock_error *err)
 {
     struct dl_acquire *a = &async->a;
     enum dlock_status status;
@@ -35,7 +36,7 @@ enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async, 
 static bool start(struct dl_acquire_async *async)
 {
     struct dl_acquire *a = &async->a;
-    struct dlock *lock = a->lock;
+    struct dlock_handle *lock = a->lock;
     bool over = true;
 
     (void)pthread_mutex_lock(&a->lock->client->mutex);

@@ -39,9 +39,10 @@ struct dl_acquire_async {
 
 /* Begins: checks, and enters the local queue. OK: run it. Another status: nothing was begun.
  * waiter: the number for wait_any; 0: the plugin has no such slot. */
-enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async, struct dlock *lock,
-                                                enum dlock_mode mode, int64_t timeout_ms,
-                                                uint32_t waiter, struct dlock_error *err);
+enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async,
+                                                struct dlock_handle *lock, enum dlock_mode mode,
+                                                int64_t timeout_ms, uint32_t waiter,
+                                                struct dlock_error *err);
 
 /*
  * Goes on. false: it waits until async->until_ns or a change of the handle. true: it has ended with

@@ -10,7 +10,7 @@
 
 enum dlock_status dl_acquire_steps_begin_locked(struct dl_acquire *a, enum dlock_mode mode)
 {
-    struct dlock *lock = a->lock;
+    struct dlock_handle *lock = a->lock;
     struct dlock_client *client = a->lock->client;
     struct dlock_error *err = a->err;
     enum dlock_status status;
@@ -220,7 +220,7 @@ static int64_t poll_max_ns(const struct dl_acquire *a, bool queue)
 
 static struct dl_acquire_fsm_rules rules_of(const struct dl_acquire *a, bool wait)
 {
-    const struct dlock *lock = a->lock;
+    const struct dlock_handle *lock = a->lock;
     const struct dlock_client *client = lock->client;
     bool queue = wait && lock->options->in_queue && dl_client_has(client, DLOCK_CAP_QUEUE);
 
@@ -368,7 +368,7 @@ static void step_return(struct dl_acquire *a, int64_t until_ns)
 
 static void granted_locked(struct dl_acquire *a)
 {
-    struct dlock *lock = a->lock;
+    struct dlock_handle *lock = a->lock;
     struct dl_claim *claim = lock->claim;
     const struct dlock_grant grant = {.fence = a->granted.fence,
                                       .lease_ms = a->granted.lease_ms,
@@ -394,7 +394,7 @@ static void granted_locked(struct dl_acquire *a)
 
 void dl_acquire_steps_admitted_locked(struct dl_acquire *a, bool wait)
 {
-    const struct dlock *lock = a->lock;
+    const struct dlock_handle *lock = a->lock;
 
     a->waits_for_handoff = wait && lock->options->limit == 1 &&
                            dl_name_state_held_against(lock->name, lock->claim->req.mode);

@@ -24,9 +24,9 @@ struct dl_acquire_granted {
     uint32_t fence_room, permit, waiters;
 };
 
-/* An operation of dlock_start keeps one for as long as its handle lives. */
+/* An operation of dlock_op_start keeps one for as long as its handle lives. */
 struct dl_acquire {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlock_error *err;   /* of the thread that makes the present step */
     struct dl_waiting waiting; /* the handle points to it */
     struct dl_acquire_fsm attempt;

@@ -59,7 +59,7 @@ static bool is_stalled_locked(const struct batch *batch, size_t i)
 }
 
 /* Whether the unlock waits for nothing, and makes no exchange but that of the release. */
-static bool is_plain_locked(struct dlock *lock)
+static bool is_plain_locked(struct dlock_handle *lock)
 {
     return !dl_unlock_waits_locked(lock) && !dl_unlock_withdraws_locked(lock);
 }

@@ -3,7 +3,7 @@
 #include "hold/operation.h"
 #include "session/dispatch.h"
 
-void dl_cancel_locked(struct dlock *lock, enum dlock_status status)
+void dl_cancel_locked(struct dlock_handle *lock, enum dlock_status status)
 {
     struct dl_waiting *waiting = lock->waiting;
 
@@ -15,7 +15,7 @@ void dl_cancel_locked(struct dlock *lock, enum dlock_status status)
     dl_handle_changed_locked(lock);
 }
 
-void dl_cancel(struct dlock *lock)
+void dl_cancel(struct dlock_handle *lock)
 {
     (void)pthread_mutex_lock(&lock->client->mutex);
     lock->canceled |= lock->waiting == NULL && !dl_operation_under_way(lock->operation);
@@ -23,7 +23,7 @@ void dl_cancel(struct dlock *lock)
     (void)pthread_mutex_unlock(&lock->client->mutex);
 }
 
-void dl_cancel_reset(struct dlock *lock)
+void dl_cancel_reset(struct dlock_handle *lock)
 {
     (void)pthread_mutex_lock(&lock->client->mutex);
     lock->canceled = false;
@@ -32,6 +32,6 @@ void dl_cancel_reset(struct dlock *lock)
 
 void dl_cancel_all_locked(struct dlock_client *client, enum dlock_status status)
 {
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+    for (struct dlock_handle *lock = client->locks; lock != NULL; lock = lock->next)
         dl_cancel_locked(lock, status);
 }

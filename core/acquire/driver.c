@@ -176,7 +176,7 @@ static enum dlock_status threads_start_locked(struct dlock_client *client, struc
     return DLOCK_OK;
 }
 
-static enum dlock_status op_make_locked(struct dlock *lock, struct dlock_error *err)
+static enum dlock_status op_make_locked(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dl_op *op;
 
@@ -209,7 +209,7 @@ static enum dlock_status number_give_locked(struct dl_op *op, struct dlock_error
 static enum dlock_status op_begin_locked(struct dl_op *op, enum dlock_op what, int64_t timeout_ms,
                                          bool *ended, struct dlock_error *err)
 {
-    struct dlock *lock = op->base.lock;
+    struct dlock_handle *lock = op->base.lock;
     enum dlock_mode mode = what == DLOCK_OP_RDLOCK ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
     enum dlock_status status;
 
@@ -226,8 +226,8 @@ static enum dlock_status op_begin_locked(struct dl_op *op, enum dlock_op what, i
     return status;
 }
 
-static enum dlock_status start_locked(struct dlock *lock, enum dlock_op what, int64_t timeout_ms,
-                                      struct dlock_error *err)
+static enum dlock_status start_locked(struct dlock_handle *lock, enum dlock_op what,
+                                      int64_t timeout_ms, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     struct dl_op *op;
@@ -261,7 +261,7 @@ static enum dlock_status start_locked(struct dlock *lock, enum dlock_op what, in
     return DLOCK_OK;
 }
 
-enum dlock_status dl_driver_start(struct dlock *lock, enum dlock_op op, int64_t timeout_ms,
+enum dlock_status dl_driver_start(struct dlock_handle *lock, enum dlock_op op, int64_t timeout_ms,
                                   struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
@@ -269,7 +269,7 @@ enum dlock_status dl_driver_start(struct dlock *lock, enum dlock_op op, int64_t 
 
     if (client->on_lost != NULL)
         return dl_error(err, DLOCK_INVALID,
-                        "a client with on_lost has no notices: dlock_start needs them");
+                        "a client with on_lost has no notices: dlock_op_start needs them");
     (void)pthread_mutex_lock(&client->mutex);
     status = start_locked(lock, op, timeout_ms, err);
     (void)pthread_mutex_unlock(&client->mutex);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * driver.h - the threads that do what dlock_start begins.
+ * driver.h - the threads that do what dlock_op_start begins.
  *
- * A client has two of them, from its first dlock_start or from dlock_client_open_start on. The
+ * A client has two of them, from its first dlock_op_start or from dlock_client_open_start on. The
  * first thread does everything; the second one helps while the first one is in an exchange for more
  * than 5 ms, so that a silent store delays neither deadlines nor other exchanges of one operation.
  * An acquire is run until it waits (acquire_async.h); the other operations are blocking calls that
@@ -17,8 +17,8 @@
 
 #include "hold/handle.h"
 
-/* Begins the operation; see dlock_start. timeout_ms: resolved, not DLOCK_WAIT. */
-enum dlock_status dl_driver_start(struct dlock *lock, enum dlock_op op, int64_t timeout_ms,
+/* Begins the operation; see dlock_op_start. timeout_ms: resolved, not DLOCK_WAIT. */
+enum dlock_status dl_driver_start(struct dlock_handle *lock, enum dlock_op op, int64_t timeout_ms,
                                   struct dlock_error *err);
 
 /* Begins to connect: OPENED follows with OK. The client has no sessions yet. */

@@ -5,8 +5,8 @@
 #include "hold/validity.h"
 
 /* Whether the renewer will renew the lease when two thirds of it are left, or soon after. */
-static bool is_renewed_in_time(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
-                               int64_t lease_ms)
+static bool is_renewed_in_time(const struct dlock_handle *lock,
+                               const struct dl_acquire_fsm *attempt, int64_t lease_ms)
 {
     struct dlock_client *client = lock->client;
     int64_t third_ns = lease_ms * (DL_NS_PER_MS / 3);
@@ -19,13 +19,13 @@ static bool is_renewed_in_time(const struct dlock *lock, const struct dl_acquire
 }
 
 /* C3 */
-static bool is_enough(const struct dlock *lock, int64_t valid_until_ns, int64_t lease_ms,
+static bool is_enough(const struct dlock_handle *lock, int64_t valid_until_ns, int64_t lease_ms,
                       int64_t now_ns)
 {
     return valid_until_ns - now_ns > dl_handle_least_ns(lock, lease_ms);
 }
 
-bool dl_lengthen_is_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
+bool dl_lengthen_is_due(const struct dlock_handle *lock, const struct dl_acquire_fsm *attempt,
                         int64_t lease_ms, int64_t now_ns)
 {
     return attempt->result == DLOCK_OK && !attempt->rules.session &&
@@ -36,8 +36,8 @@ bool dl_lengthen_is_due(const struct dlock *lock, const struct dl_acquire_fsm *a
 }
 
 /* Returns the end of the validity; 0: the lock is lost. */
-static int64_t renew(struct dlock *lock, const struct dl_acquire_fsm *attempt, int64_t *lease_ms,
-                     int64_t now_ns, struct dlock_error *err)
+static int64_t renew(struct dlock_handle *lock, const struct dl_acquire_fsm *attempt,
+                     int64_t *lease_ms, int64_t now_ns, struct dlock_error *err)
 {
     int64_t valid_until_ns = attempt->valid_until_ns;
     int64_t spare_ns = valid_until_ns - dl_validity_least_ns(*lease_ms) - now_ns;
@@ -49,7 +49,7 @@ static int64_t renew(struct dlock *lock, const struct dl_acquire_fsm *attempt, i
     return valid_until_ns;
 }
 
-bool dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, int64_t *lease_ms,
+bool dl_lengthen(struct dlock_handle *lock, struct dl_acquire_fsm *attempt, int64_t *lease_ms,
                  int64_t *now_ns, struct dlock_error *err)
 {
     int64_t valid_until_ns;

@@ -10,7 +10,7 @@
 #include "hold/handle.h"
 
 /* Whether dl_lengthen would renew the lease. */
-bool dl_lengthen_is_due(const struct dlock *lock, const struct dl_acquire_fsm *attempt,
+bool dl_lengthen_is_due(const struct dlock_handle *lock, const struct dl_acquire_fsm *attempt,
                         int64_t lease_ms, int64_t now_ns);
 
 /*
@@ -20,7 +20,7 @@ bool dl_lengthen_is_due(const struct dlock *lock, const struct dl_acquire_fsm *a
  * half of the time that the lease can spare; without an answer the lease is used as it is, unless
  * too little is left. *now_ns: the time after the wait. true: the attempt goes on.
  */
-bool dl_lengthen(struct dlock *lock, struct dl_acquire_fsm *attempt, int64_t *lease_ms,
+bool dl_lengthen(struct dlock_handle *lock, struct dl_acquire_fsm *attempt, int64_t *lease_ms,
                  int64_t *now_ns, struct dlock_error *err);
 
 #endif

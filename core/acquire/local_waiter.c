@@ -9,8 +9,8 @@ static enum dlock_status timed_out(const struct dl_name_state *name)
     return name->failure == DLOCK_NO_QUORUM ? DLOCK_NO_QUORUM : DLOCK_UNAVAILABLE;
 }
 
-bool dl_local_waiter_admission_locked(struct dlock *lock, int64_t deadline_ns, int64_t now_ns,
-                                      enum dlock_status *status)
+bool dl_local_waiter_admission_locked(struct dlock_handle *lock, int64_t deadline_ns,
+                                      int64_t now_ns, enum dlock_status *status)
 {
     struct dl_waiting *waiting = lock->waiting;
 
@@ -28,7 +28,8 @@ bool dl_local_waiter_admission_locked(struct dlock *lock, int64_t deadline_ns, i
     return true;
 }
 
-enum dlock_status dl_local_waiter_join_locked(struct dlock *lock, enum dlock_mode mode, bool wait)
+enum dlock_status dl_local_waiter_join_locked(struct dlock_handle *lock, enum dlock_mode mode,
+                                              bool wait)
 {
     struct dl_waiting *waiting = lock->waiting;
     struct dl_local_queue *queue = &lock->name->queue;
@@ -44,8 +45,8 @@ enum dlock_status dl_local_waiter_join_locked(struct dlock *lock, enum dlock_mod
     return DLOCK_OK;
 }
 
-enum dlock_status dl_local_waiter_enter_locked(struct dlock *lock, enum dlock_mode mode, bool wait,
-                                               int64_t deadline_ns, int64_t *now_ns)
+enum dlock_status dl_local_waiter_enter_locked(struct dlock_handle *lock, enum dlock_mode mode,
+                                               bool wait, int64_t deadline_ns, int64_t *now_ns)
 {
     enum dlock_status status = dl_local_waiter_join_locked(lock, mode, wait);
 
@@ -58,7 +59,7 @@ enum dlock_status dl_local_waiter_enter_locked(struct dlock *lock, enum dlock_mo
     return status;
 }
 
-void dl_local_waiter_unlink_locked(struct dlock *lock)
+void dl_local_waiter_unlink_locked(struct dlock_handle *lock)
 {
     struct dl_waiting *waiting = lock->waiting;
 
@@ -69,7 +70,7 @@ void dl_local_waiter_unlink_locked(struct dlock *lock)
     dl_held_admit_locked(lock);
 }
 
-bool dl_local_waiter_recheck(struct dlock *lock, bool go, enum dlock_status *cancel)
+bool dl_local_waiter_recheck(struct dlock_handle *lock, bool go, enum dlock_status *cancel)
 {
     struct dl_waiting *waiting = lock->waiting;
     bool handed;
@@ -84,7 +85,7 @@ bool dl_local_waiter_recheck(struct dlock *lock, bool go, enum dlock_status *can
     return handed;
 }
 
-bool dl_local_waiter_held_here(struct dlock *lock)
+bool dl_local_waiter_held_here(struct dlock_handle *lock)
 {
     const struct dl_local_waiter *waiter = &lock->waiting->waiter;
     bool held;
@@ -96,12 +97,12 @@ bool dl_local_waiter_held_here(struct dlock *lock)
     return held;
 }
 
-void dl_local_waiter_park_begin_locked(struct dlock *lock, bool held, bool ready)
+void dl_local_waiter_park_begin_locked(struct dlock_handle *lock, bool held, bool ready)
 {
     lock->waiting->ready = held && ready;
 }
 
-bool dl_local_waiter_park_over_locked(struct dlock *lock, int64_t until_ns, bool held,
+bool dl_local_waiter_park_over_locked(struct dlock_handle *lock, int64_t until_ns, bool held,
                                       enum dlock_status *status)
 {
     struct dl_waiting *waiting = lock->waiting;
@@ -120,7 +121,8 @@ bool dl_local_waiter_park_over_locked(struct dlock *lock, int64_t until_ns, bool
     return true;
 }
 
-enum dlock_status dl_local_waiter_park(struct dlock *lock, int64_t until_ns, bool held, bool ready)
+enum dlock_status dl_local_waiter_park(struct dlock_handle *lock, int64_t until_ns, bool held,
+                                       bool ready)
 {
     struct dlock_client *client = lock->client;
     enum dlock_status status = DLOCK_TIMEOUT;

@@ -15,7 +15,7 @@ void dl_op_perform_locked(struct dl_op *op)
 
 void dl_op_end_locked(struct dl_op *op, enum dlock_status status, const struct dlock_error *err)
 {
-    struct dlock *lock = op->base.lock;
+    struct dlock_handle *lock = op->base.lock;
     struct dlock_client *client = lock->client;
 
     op->base.status = status;
@@ -93,7 +93,7 @@ static int64_t unlock_until(struct dlock_client *client, bool stalled)
 /* Makes the blocking call of the operation. */
 static void call_run_locked(struct dl_op *op, bool stalled)
 {
-    struct dlock *lock = op->base.lock;
+    struct dlock_handle *lock = op->base.lock;
     struct dlock_client *client = lock->client;
     struct dlock_error err;
     enum dlock_status status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op.h - an operation of dlock_start at work: one call of run makes the exchanges that it needs
+ * op.h - an operation of dlock_op_start at work: one call of run makes the exchanges that it needs
  * now. Many operations at once: batch.h.
  */
 #ifndef DL_OP_H

@@ -39,7 +39,7 @@ static bool find_owner(void *arg, const struct dlock_holder *info)
 }
 
 /* OK: the handle is in the phase ACQUIRING. */
-static enum dlock_status adopt_begin(struct dlock *lock, struct dlock_error *err)
+static enum dlock_status adopt_begin(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_state state;
@@ -65,7 +65,7 @@ static enum dlock_status adopt_begin(struct dlock *lock, struct dlock_error *err
     return status;
 }
 
-static enum dlock_status adopt_supported(const struct dlock *lock, struct dlock_error *err)
+static enum dlock_status adopt_supported(const struct dlock_handle *lock, struct dlock_error *err)
 {
     if (dl_client_has(lock->client, DLOCK_CAP_SESSION))
         return dl_error(err, DLOCK_UNSUPPORTED,
@@ -77,7 +77,7 @@ static enum dlock_status adopt_supported(const struct dlock *lock, struct dlock_
     return DLOCK_OK;
 }
 
-static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
+static enum dlock_status adopt_find(struct dlock_handle *lock, struct found *found,
                                     struct dlock_error *err)
 {
     enum dlock_status status =
@@ -97,7 +97,8 @@ static enum dlock_status adopt_find(struct dlock *lock, struct found *found,
 
 /* The lease gives the mode and the limit, and keeps its data. The options of the handle have no
  * effect on them. */
-static void adopt_take(struct dlock *lock, const unsigned char *token, const struct found *found)
+static void adopt_take(struct dlock_handle *lock, const unsigned char *token,
+                       const struct found *found)
 {
     struct dlock_client *client = lock->client;
 
@@ -114,8 +115,8 @@ static void adopt_take(struct dlock *lock, const unsigned char *token, const str
 }
 
 /* OK: renewed, and valid until *until_ns. */
-static enum dlock_status adopt_renew(struct dlock *lock, int64_t *lease_ms, int64_t *until_ns,
-                                     struct dlock_error *err)
+static enum dlock_status adopt_renew(struct dlock_handle *lock, int64_t *lease_ms,
+                                     int64_t *until_ns, struct dlock_error *err)
 {
     int64_t now_ns = dl_client_now(lock->client);
     enum dlock_status status;
@@ -132,7 +133,8 @@ static enum dlock_status adopt_renew(struct dlock *lock, int64_t *lease_ms, int6
 }
 
 /* The store has confirmed the lease: the handle holds it. */
-static void adopted_locked(struct dlock *lock, const struct dlock_grant *grant, int64_t until_ns)
+static void adopted_locked(struct dlock_handle *lock, const struct dlock_grant *grant,
+                           int64_t until_ns)
 {
     struct dl_claim *claim = lock->claim;
 
@@ -143,7 +145,7 @@ static void adopted_locked(struct dlock *lock, const struct dlock_grant *grant, 
     dl_held_granted_locked(lock, dl_client_now(lock->client), until_ns, grant);
 }
 
-enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_error *err)
+enum dlock_status dl_adopt(struct dlock_handle *lock, const char *token, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     struct found found = {.token = token};

@@ -7,6 +7,6 @@
 
 #include "hold/handle.h"
 
-enum dlock_status dl_adopt(struct dlock *lock, const char *token, struct dlock_error *err);
+enum dlock_status dl_adopt(struct dlock_handle *lock, const char *token, struct dlock_error *err);
 
 #endif

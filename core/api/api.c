@@ -27,12 +27,12 @@ static bool client_usable(const struct dlock_client *client)
     return client != NULL && !dl_client_forked(client);
 }
 
-static bool lock_usable(const struct dlock *lock)
+static bool lock_usable(const struct dlock_handle *lock)
 {
     return lock != NULL && client_usable(lock->client);
 }
 
-static enum dlock_status lock_check(const struct dlock *lock, struct dlock_error *err)
+static enum dlock_status lock_check(const struct dlock_handle *lock, struct dlock_error *err)
 {
     dl_error_begin(err);
     if (lock == NULL)
@@ -160,7 +160,7 @@ int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
 }
 
 enum dlock_status dlock_new(struct dlock_client *client, const void *name, size_t name_len,
-                            const struct dlock_options *options, struct dlock **out,
+                            const struct dlock_options *options, struct dlock_handle **out,
                             struct dlock_error *err)
 {
     struct dlock_error e;
@@ -175,7 +175,7 @@ enum dlock_status dlock_new(struct dlock_client *client, const void *name, size_
     return dl_error_export(err, &e, status);
 }
 
-void dlock_free(struct dlock *lock)
+void dlock_free(struct dlock_handle *lock)
 {
     if (lock == NULL)
         return;
@@ -186,7 +186,7 @@ void dlock_free(struct dlock *lock)
 }
 
 /* *timeout_ms: resolved. */
-static enum dlock_status acquire_check(const struct dlock *lock, enum dlock_mode mode,
+static enum dlock_status acquire_check(const struct dlock_handle *lock, enum dlock_mode mode,
                                        int64_t *timeout_ms, struct dlock_error *err)
 {
     enum dlock_status status = dl_check_acquire(lock->client, mode, *timeout_ms, err);
@@ -196,7 +196,7 @@ static enum dlock_status acquire_check(const struct dlock *lock, enum dlock_mode
     return status;
 }
 
-enum dlock_status dlock_acquire(struct dlock *lock, enum dlock_mode mode, int64_t timeout_ms,
+enum dlock_status dlock_acquire(struct dlock_handle *lock, enum dlock_mode mode, int64_t timeout_ms,
                                 struct dlock_error *err)
 {
     struct dlock_error e;
@@ -209,8 +209,40 @@ enum dlock_status dlock_acquire(struct dlock *lock, enum dlock_mode mode, int64_
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_start(struct dlock *lock, enum dlock_op op, int64_t timeout_ms,
-                              struct dlock_error *err)
+enum dlock_status dlock_lock(struct dlock_handle *lock, struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_EXCLUSIVE, DLOCK_WAIT, err);
+}
+
+enum dlock_status dlock_trylock(struct dlock_handle *lock, struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_EXCLUSIVE, DLOCK_TRY, err);
+}
+
+enum dlock_status dlock_timedlock(struct dlock_handle *lock, int64_t timeout_ms,
+                                  struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_EXCLUSIVE, timeout_ms, err);
+}
+
+enum dlock_status dlock_rdlock(struct dlock_handle *lock, struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_SHARED, DLOCK_WAIT, err);
+}
+
+enum dlock_status dlock_tryrdlock(struct dlock_handle *lock, struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_SHARED, DLOCK_TRY, err);
+}
+
+enum dlock_status dlock_timedrdlock(struct dlock_handle *lock, int64_t timeout_ms,
+                                    struct dlock_error *err)
+{
+    return dlock_acquire(lock, DLOCK_SHARED, timeout_ms, err);
+}
+
+enum dlock_status dlock_op_start(struct dlock_handle *lock, enum dlock_op op, int64_t timeout_ms,
+                                 struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = lock_check(lock, &e);
@@ -224,7 +256,7 @@ enum dlock_status dlock_start(struct dlock *lock, enum dlock_op op, int64_t time
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err)
+enum dlock_status dlock_unlock(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = lock_check(lock, &e);
@@ -234,7 +266,8 @@ enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err)
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_keep(struct dlock *lock, int64_t keep_ms, struct dlock_error *err)
+enum dlock_status dlock_keep_name(struct dlock_handle *lock, int64_t keep_ms,
+                                  struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = lock_check(lock, &e);
@@ -247,7 +280,7 @@ enum dlock_status dlock_keep(struct dlock *lock, int64_t keep_ms, struct dlock_e
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_error *err)
+enum dlock_status dlock_renew(struct dlock_handle *lock, int64_t ttl_ms, struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = lock_check(lock, &e);
@@ -259,7 +292,7 @@ enum dlock_status dlock_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_e
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_downgrade(struct dlock *lock, struct dlock_error *err)
+enum dlock_status dlock_downgrade(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = lock_check(lock, &e);
@@ -269,7 +302,7 @@ enum dlock_status dlock_downgrade(struct dlock *lock, struct dlock_error *err)
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_adopt(struct dlock *lock, const char *token, struct dlock_error *err)
+enum dlock_status dlock_adopt(struct dlock_handle *lock, const char *token, struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = lock_check(lock, &e);
@@ -281,53 +314,53 @@ enum dlock_status dlock_adopt(struct dlock *lock, const char *token, struct dloc
     return dl_error_export(err, &e, status);
 }
 
-void dlock_cancel(struct dlock *lock)
+void dlock_cancel(struct dlock_handle *lock)
 {
     if (lock_usable(lock))
         dl_cancel(lock);
 }
 
-void dlock_cancel_reset(struct dlock *lock)
+void dlock_cancel_reset(struct dlock_handle *lock)
 {
     if (lock_usable(lock))
         dl_cancel_reset(lock);
 }
 
 /* The lease of a handle changes when its end is found, which no caller can see. */
-static struct dl_lease *lease_of(const struct dlock *lock)
+static struct dl_lease *lease_of(const struct dlock_handle *lock)
 {
-    return &((struct dlock *)(uintptr_t)lock)->lease;
+    return &((struct dlock_handle *)(uintptr_t)lock)->lease;
 }
 
-enum dlock_state dlock_state(const struct dlock *lock)
+enum dlock_state dlock_state(const struct dlock_handle *lock)
 {
     if (!lock_usable(lock))
         return DLOCK_STATE_FREE;
     return dl_lease_state(lease_of(lock), dl_client_now(lock->client));
 }
 
-int64_t dlock_remaining_ms(const struct dlock *lock)
+int64_t dlock_remaining_ms(const struct dlock_handle *lock)
 {
     if (!lock_usable(lock))
         return 0;
     return dl_lease_left_ns(lease_of(lock), dl_client_now(lock->client)) / DL_NS_PER_MS;
 }
 
-uint64_t dlock_fence(const struct dlock *lock)
+uint64_t dlock_fence(const struct dlock_handle *lock)
 {
     if (!lock_usable(lock))
         return 0;
     return atomic_load(&lock->fence);
 }
 
-uint32_t dlock_permit(const struct dlock *lock)
+uint32_t dlock_permit(const struct dlock_handle *lock)
 {
     if (!lock_usable(lock))
         return 0;
     return atomic_load(&lock->permit);
 }
 
-int64_t dlock_since_ns(const struct dlock *lock)
+int64_t dlock_since_ns(const struct dlock_handle *lock)
 {
     int64_t since_ns = 0;
 
@@ -340,7 +373,7 @@ int64_t dlock_since_ns(const struct dlock *lock)
     return since_ns;
 }
 
-size_t dlock_token(const struct dlock *lock, char *hex, size_t size)
+size_t dlock_token(const struct dlock_handle *lock, char *hex, size_t size)
 {
     unsigned char token[DLOCK_TOKEN_SIZE];
     bool held;
@@ -374,9 +407,9 @@ enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_client_waiters(struct dlock_client *client, const void *name,
-                                       size_t name_len, dlock_waiter_fn *fn, void *arg,
-                                       struct dlock_error *err)
+enum dlock_status dlock_client_list_waiters(struct dlock_client *client, const void *name,
+                                            size_t name_len, dlock_waiter_fn *fn, void *arg,
+                                            struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status = dl_check_client(client, &e);
@@ -430,8 +463,8 @@ enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_check_fn
     return dl_error_export(err, &e, status);
 }
 
-enum dlock_status dlock_plugins(const char *plugin_dirs, dlock_plugin_fn *fn, void *arg,
-                                struct dlock_error *err)
+enum dlock_status dlock_plugin_list(const char *plugin_dirs, dlock_plugin_fn *fn, void *arg,
+                                    struct dlock_error *err)
 {
     struct dlock_error e;
     enum dlock_status status;

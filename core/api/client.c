@@ -275,12 +275,12 @@ void dl_client_shutdown(struct dlock_client *client)
 
 /* A handle that is in a call, held, or lost, or whose unlock failed: also the last two may have a
  * session and a slot. Other handles are moved to the tail, so that each of many is passed once. */
-static struct dlock *find_active_locked(struct dlock_client *client)
+static struct dlock_handle *find_active_locked(struct dlock_client *client)
 {
     int64_t now_ns = dl_client_now(client);
-    const struct dlock *passed = NULL;
+    const struct dlock_handle *passed = NULL;
 
-    for (struct dlock *lock = client->locks; lock != passed; lock = client->locks) {
+    for (struct dlock_handle *lock = client->locks; lock != passed; lock = client->locks) {
         if (lock->phase != DL_PHASE_IDLE || dl_unlock_pends_locked(lock) ||
             dl_lease_state(&lock->lease, now_ns) != DLOCK_STATE_FREE)
             return lock;
@@ -307,7 +307,7 @@ static bool is_failing(enum dlock_status status)
 }
 
 /* Unlocks one handle. Releases the mutex during the exchange. */
-static void drain_one_locked(struct dlock *lock, struct drained *drained)
+static void drain_one_locked(struct dlock_handle *lock, struct drained *drained)
 {
     struct dlock_client *client = lock->client; /* the handle may be freed during the exchange */
     struct dlock_error err = DLOCK_ERROR_INIT;
@@ -334,7 +334,7 @@ static void drain_one_locked(struct dlock *lock, struct drained *drained)
  * no call in progress. */
 static void client_drain(struct dlock_client *client, struct drained *drained)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     *drained = (struct drained){.until_ns = DL_NEVER};
     (void)pthread_mutex_lock(&client->mutex);

@@ -10,10 +10,10 @@
 
 #include <stdlib.h>
 
-static struct dlock *lock_make(struct dlock_client *client, const void *name, size_t name_len,
-                               const struct dl_settings *settings)
+static struct dlock_handle *lock_make(struct dlock_client *client, const void *name,
+                                      size_t name_len, const struct dl_settings *settings)
 {
-    struct dlock *lock = calloc(1, sizeof *lock);
+    struct dlock_handle *lock = calloc(1, sizeof *lock);
 
     if (lock == NULL)
         return NULL;
@@ -38,7 +38,7 @@ static struct dlock *lock_make(struct dlock_client *client, const void *name, si
     return lock;
 }
 
-static enum dlock_status lock_link(struct dlock *lock, struct dlock_error *err)
+static enum dlock_status lock_link(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_status status = DLOCK_OK;
@@ -58,11 +58,11 @@ static enum dlock_status lock_link(struct dlock *lock, struct dlock_error *err)
 }
 
 enum dlock_status dl_handle_new(struct dlock_client *client, const void *name, size_t name_len,
-                                const struct dlock_options *options, struct dlock **out,
+                                const struct dlock_options *options, struct dlock_handle **out,
                                 struct dlock_error *err)
 {
     struct dl_settings settings;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     enum dlock_status status =
         dl_settings_for_lock(&client->store->settings, options, &settings, err);
 
@@ -83,7 +83,7 @@ enum dlock_status dl_handle_new(struct dlock_client *client, const void *name, s
 }
 
 /* Waits until no call is made on the handle and no callback runs for it, and unlocks. */
-static void wind_down_locked(struct dlock *lock, struct dlock_error *err)
+static void wind_down_locked(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
 
@@ -102,7 +102,7 @@ static void wind_down_locked(struct dlock *lock, struct dlock_error *err)
     }
 }
 
-void dl_handle_free(struct dlock *lock)
+void dl_handle_free(struct dlock_handle *lock)
 {
     struct dlock_client *client = lock->client;
     struct dlock_error err = DLOCK_ERROR_INIT;
@@ -135,7 +135,7 @@ void dl_handle_free(struct dlock *lock)
     dl_client_unref(client);
 }
 
-void dl_handle_free_after_fork(struct dlock *lock)
+void dl_handle_free_after_fork(struct dlock_handle *lock)
 {
     struct dlock_client *client = lock->client;
 

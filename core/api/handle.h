@@ -7,13 +7,13 @@
 #include "hold/handle.h"
 
 enum dlock_status dl_handle_new(struct dlock_client *client, const void *name, size_t name_len,
-                                const struct dlock_options *options, struct dlock **out,
+                                const struct dlock_options *options, struct dlock_handle **out,
                                 struct dlock_error *err);
 
-void dl_handle_free(struct dlock *lock);
+void dl_handle_free(struct dlock_handle *lock);
 
 /* In the child of a fork: closes the descriptors, sends nothing, and frees what
  * dl_client_unref_after_fork says. */
-void dl_handle_free_after_fork(struct dlock *lock);
+void dl_handle_free_after_fork(struct dlock_handle *lock);
 
 #endif

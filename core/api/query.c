@@ -8,7 +8,7 @@
 #include "sys/error.h"
 #include "sys/struct_size.h"
 
-#include <dlock/observe.h>
+#include <dlock/dlock.h>
 #include <string.h>
 
 /* The first published sizes. */
@@ -218,7 +218,7 @@ enum dlock_status dl_query_probe(struct dlock_client *client, dlock_check_fn *fn
     return status;
 }
 
-/* dlock_observe waits for another holder of a name: inspects it, with pauses. */
+/* dlock_client_observe waits for another holder of a name: inspects it, with pauses. */
 
 #define POLL_FIRST_MS INT64_C(20)
 
@@ -356,9 +356,9 @@ static enum dlock_status observe(struct dlock_client *client, const void *name, 
     }
 }
 
-enum dlock_status dlock_observe(struct dlock_client *client, const void *name, size_t name_len,
-                                uint64_t known_fence, int64_t timeout_ms, dlock_holder_fn *fn,
-                                void *arg, struct dlock_error *err)
+enum dlock_status dlock_client_observe(struct dlock_client *client, const void *name,
+                                       size_t name_len, uint64_t known_fence, int64_t timeout_ms,
+                                       dlock_holder_fn *fn, void *arg, struct dlock_error *err)
 {
     struct observation observation = {.known_fence = known_fence, .fn = fn, .arg = arg};
     struct dlock_error e;

@@ -18,7 +18,7 @@
 #include "lib/printable.h"
 #include "sys/error.h"
 
-#include <dlock/set.h>
+#include <dlock/dlock.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,21 +31,21 @@ struct dlock_set {
     /* constant after dlock_set_new */
     struct dlock_client *client;
     size_t count;
-    struct dlock *members[DLOCK_SET_MAX]; /* in the order of the names */
-    unsigned char order[DLOCK_SET_MAX];   /* where in members the name of this index is */
+    struct dlock_handle *members[DLOCK_SET_MAX]; /* in the order of the names */
+    unsigned char order[DLOCK_SET_MAX];          /* where in members the name of this index is */
 
     _Atomic bool held; /* an acquire succeeded, and no unlock began */
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed;  /* of phase and calls */
-    enum set_phase phase;    /* BUSY: it is unlocked or renewed now */
-    unsigned calls;          /* functions that run on the set now; dlock_set_free waits for them */
-    bool canceled;           /* the acquire in progress, or the next one, has to end */
-    struct dlock *acquiring; /* the member that is being acquired; NULL: none */
+    pthread_cond_t changed; /* of phase and calls */
+    enum set_phase phase;   /* BUSY: it is unlocked or renewed now */
+    unsigned calls;         /* functions that run on the set now; dlock_set_free waits for them */
+    bool canceled;          /* the acquire in progress, or the next one, has to end */
+    struct dlock_handle *acquiring; /* the member that is being acquired; NULL: none */
 };
 
 /* Puts the name of the member before the text. */
-static void member_name_say(const struct dlock *member, struct dlock_error *err)
+static void member_name_say(const struct dlock_handle *member, struct dlock_error *err)
 {
     char name[NAME_SIZE];
     char text[sizeof err->message];
@@ -58,7 +58,7 @@ static void member_name_say(const struct dlock *member, struct dlock_error *err)
 }
 
 /* A cancel ends the member's wait from here on. */
-static bool member_begin(struct dlock_set *set, struct dlock *member)
+static bool member_begin(struct dlock_set *set, struct dlock_handle *member)
 {
     bool go_on;
 
@@ -70,7 +70,7 @@ static bool member_begin(struct dlock_set *set, struct dlock *member)
 }
 
 /* A cancel that came after the end of the member's call is not for its next one. */
-static void member_end(struct dlock_set *set, struct dlock *member)
+static void member_end(struct dlock_set *set, struct dlock_handle *member)
 {
     (void)pthread_mutex_lock(&set->mutex);
     set->acquiring = NULL;
@@ -91,7 +91,7 @@ static bool time_left(const struct dlock_set *set, int64_t timeout_ms, int64_t u
     return left_ns > 0;
 }
 
-static enum dlock_status member_acquire(struct dlock_set *set, struct dlock *member,
+static enum dlock_status member_acquire(struct dlock_set *set, struct dlock_handle *member,
                                         enum dlock_mode mode, int64_t timeout_ms,
                                         struct dlock_error *err)
 {
@@ -122,7 +122,7 @@ static bool all_begin(struct dlock_set *set)
 
     (void)pthread_mutex_lock(&set->client->mutex);
     for (size_t i = 0; i < set->count; i++) {
-        struct dlock *member = set->members[i];
+        struct dlock_handle *member = set->members[i];
         int64_t least_ns = dl_handle_least_ns(member, member->renewal.lease_ms);
 
         if (member->options->max_hold_ms > 0)
@@ -159,7 +159,7 @@ static int unlock_rank(enum dlock_status status)
 
 /* Whether the store may still have the name of a member whose unlock ended so. The unlocks of
  * dlock_client_close are CLOSED, or NOT_HELD, here. */
-static bool may_stay_taken_locked(const struct dlock *member, enum dlock_status status)
+static bool may_stay_taken_locked(const struct dlock_handle *member, enum dlock_status status)
 {
     switch (status) {
     case DLOCK_OK:
@@ -573,7 +573,7 @@ int64_t dlock_set_remaining_ms(const struct dlock_set *set)
     return least_ms;
 }
 
-const struct dlock *dlock_set_member(const struct dlock_set *set, size_t index)
+const struct dlock_handle *dlock_set_member(const struct dlock_set *set, size_t index)
 {
     return set != NULL && index < set->count ? set->members[set->order[index]] : NULL;
 }

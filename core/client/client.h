@@ -50,11 +50,11 @@ struct dlock_client {
     pthread_mutex_t mutex;
     pthread_cond_t call_ended;      /* when a call has ended, for close; on shutdown, for observe */
     struct dl_renewer *renewer;     /* the pointer is constant */
-    struct dl_run_queue *run_queue; /* of dlock_start; NULL before the first one */
+    struct dl_run_queue *run_queue; /* of dlock_op_start; NULL before the first one */
     struct dl_opening *opening;     /* NULL: the client was opened by dlock_client_open */
     struct dl_events events;
     struct dl_log_lines log_lines;
-    struct dlock *locks, *locks_last; /* doubly linked */
+    struct dlock_handle *locks, *locks_last; /* doubly linked */
     struct dl_name_states names;
     struct dl_stats stats;
     struct dl_lock_options *last_options; /* of the handle made last */

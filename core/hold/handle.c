@@ -9,7 +9,7 @@
 /* A queue grants leases of its waiter_lease, which may be below a tenth of the ttl. */
 #define SHORT_LEAST_NS DL_NS_PER_S
 
-void dl_handle_link_locked(struct dlock *lock)
+void dl_handle_link_locked(struct dlock_handle *lock)
 {
     struct dlock_client *client = lock->client;
 
@@ -22,7 +22,7 @@ void dl_handle_link_locked(struct dlock *lock)
     client->locks_last = lock;
 }
 
-void dl_handle_unlink_locked(struct dlock *lock)
+void dl_handle_unlink_locked(struct dlock_handle *lock)
 {
     struct dlock_client *client = lock->client;
 
@@ -36,23 +36,23 @@ void dl_handle_unlink_locked(struct dlock *lock)
         client->locks_last = lock->prev;
 }
 
-void dl_handle_move_to_tail_locked(struct dlock *lock)
+void dl_handle_move_to_tail_locked(struct dlock_handle *lock)
 {
     dl_handle_unlink_locked(lock);
     dl_handle_link_locked(lock);
 }
 
-int64_t dl_handle_ttl_ms(const struct dlock *lock)
+int64_t dl_handle_ttl_ms(const struct dlock_handle *lock)
 {
     return dl_client_ttl_ms(lock->client, lock->options->ttl_ms);
 }
 
-int64_t dl_handle_op_timeout_ms(const struct dlock *lock)
+int64_t dl_handle_op_timeout_ms(const struct dlock_handle *lock)
 {
     return dl_settings_op_timeout_ms(lock->options->op_timeout_ms, dl_handle_ttl_ms(lock));
 }
 
-int64_t dl_handle_least_ns(const struct dlock *lock, int64_t lease_ms)
+int64_t dl_handle_least_ns(const struct dlock_handle *lock, int64_t lease_ms)
 {
     int64_t lease_ns = dl_validity_least_ns(lease_ms);
     int64_t ttl_ns = dl_validity_least_ns(lock->claim->req.ttl_ms);
@@ -64,7 +64,7 @@ int64_t dl_handle_least_ns(const struct dlock *lock, int64_t lease_ms)
     return dl_later(lease_ns, ttl_ns);
 }
 
-void dl_handle_mark_claim(struct dlock *lock)
+void dl_handle_mark_claim(struct dlock_handle *lock)
 {
     lock->claim->req.label = lock->options->label;
     lock->claim->req.end = lock->options->end;
@@ -74,14 +74,15 @@ void dl_handle_mark_claim(struct dlock *lock)
     lock->claim->req.data_len = lock->options->data_len;
 }
 
-void dl_handle_begin_claim_locked(struct dlock *lock, const unsigned char token[DLOCK_TOKEN_SIZE])
+void dl_handle_begin_claim_locked(struct dlock_handle *lock,
+                                  const unsigned char token[DLOCK_TOKEN_SIZE])
 {
     dl_handle_mark_claim(lock);
     lock->claim->req.ttl_ms = dl_handle_ttl_ms(lock);
     dl_claim_begin_locked(lock->client, lock->claim, token);
 }
 
-enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode mode,
+enum dlock_status dl_handle_supported(const struct dlock_handle *lock, enum dlock_mode mode,
                                       struct dlock_error *err)
 {
     uint32_t caps = dl_session_pool_caps(&lock->client->pool);
@@ -102,7 +103,7 @@ enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode 
     return dl_ttl_grid_judge(&lock->client->pool.ttls, lock->options->ttl_ms, err);
 }
 
-void dl_handle_changed_locked(struct dlock *lock)
+void dl_handle_changed_locked(struct dlock_handle *lock)
 {
     dl_wait_list_wake_locked(&lock->changed);
     if (dl_operation_in_progress(lock->operation))
@@ -110,13 +111,13 @@ void dl_handle_changed_locked(struct dlock *lock)
                                  dl_client_now(lock->client));
 }
 
-void dl_handle_sleep_locked(struct dlock *lock, int64_t until_ns)
+void dl_handle_sleep_locked(struct dlock_handle *lock, int64_t until_ns)
 {
     dl_wait_list_sleep_locked(&lock->changed, &lock->client->mutex, &lock->client->host.clock,
                               until_ns);
 }
 
-void dl_handle_await_change_locked(struct dlock *lock)
+void dl_handle_await_change_locked(struct dlock_handle *lock)
 {
     lock->queued++;
     dl_handle_sleep_locked(lock, DL_NEVER);
@@ -124,14 +125,14 @@ void dl_handle_await_change_locked(struct dlock *lock)
         dl_handle_changed_locked(lock);
 }
 
-void dl_handle_wait_for_renewal_locked(struct dlock *lock)
+void dl_handle_wait_for_renewal_locked(struct dlock_handle *lock)
 {
     while (lock->phase != DL_PHASE_ACQUIRING &&
            (lock->phase != DL_PHASE_IDLE || lock->renewer_busy))
         dl_handle_await_change_locked(lock);
 }
 
-void dl_handle_discard(struct dlock *lock)
+void dl_handle_discard(struct dlock_handle *lock)
 {
     struct dlock_client *client = lock->client;
 

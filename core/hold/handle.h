@@ -34,7 +34,7 @@ enum dl_phase {
 /* The part of a handle that only a call that acquires needs, on the stack of the call.
  * client->mutex guards it. */
 struct dl_waiting {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     enum dlock_status cancel; /* the status with which the call must return; DLOCK_OK: go on */
     bool ready;  /* in the local queue, and waits for no answer: can be handed a claim */
     bool handed; /* got the claim of the holder, valid until handed_until_ns */
@@ -45,7 +45,7 @@ struct dl_waiting {
 
 /* A client may have 100,000 handles: what few of them need is elsewhere, and small members stand
  * together. */
-struct dlock {
+struct dlock_handle {
     /* constant after dlock_new */
     struct dlock_client *client;
     struct dl_lock_options *options;
@@ -60,7 +60,7 @@ struct dlock {
     /* guarded by client->mutex */
     uint16_t queued; /* calls that wait for the end of another call */
     uint16_t ending; /* the unlocks among them that end the claim */
-    struct dlock *prev, *next;
+    struct dlock_handle *prev, *next;
     struct dl_wait_list changed; /* of phase, renewer_busy, in_callback, and of *waiting */
     struct dl_waiting *waiting;  /* NULL: no call acquires the lock */
     unsigned depth;              /* recursive: acquisitions beyond the first */
@@ -84,7 +84,7 @@ struct dlock {
     struct dl_due due;          /* when the renewer checks the handle */
     struct dl_due end;          /* when its lease ends; in both heaps of the renewer, or in none */
     struct dl_event_node event; /* of its loss */
-    struct dl_operation *operation; /* of dlock_start; NULL before the first one */
+    struct dl_operation *operation; /* of dlock_op_start; NULL before the first one */
 
     /* The attempt; a hand-off swaps it. The thread that is in the phase uses it. */
     struct dl_claim *claim;
@@ -96,7 +96,7 @@ static inline struct dl_waiting *dl_handle_waiting(struct dl_local_waiter *waite
 }
 
 /* An exchange about the handle has ended with status. */
-static inline void dl_handle_answered(struct dlock *lock, enum dlock_status status)
+static inline void dl_handle_answered(struct dlock_handle *lock, enum dlock_status status)
 {
     if (status != DLOCK_UNKNOWN)
         return;
@@ -107,45 +107,46 @@ static inline void dl_handle_answered(struct dlock *lock, enum dlock_status stat
 /* Whether the store can do what the handle and the mode need: OK, UNSUPPORTED, or CONFIG for a ttl
  * that is too long. Before the first session the capabilities of the plugin count, and any ttl is
  * OK. */
-enum dlock_status dl_handle_supported(const struct dlock *lock, enum dlock_mode mode,
+enum dlock_status dl_handle_supported(const struct dlock_handle *lock, enum dlock_mode mode,
                                       struct dlock_error *err);
 
 /* The ttl of the handle's leases, and the bound of an exchange about them: what the options ask for
  * and the store can give. Both may become longer when a session is opened. */
-int64_t dl_handle_ttl_ms(const struct dlock *lock);
-int64_t dl_handle_op_timeout_ms(const struct dlock *lock);
+int64_t dl_handle_ttl_ms(const struct dlock_handle *lock);
+int64_t dl_handle_op_timeout_ms(const struct dlock_handle *lock);
 
 /* C3: how much has to be left of a lease that the store counts as lease_ms. A lease below the ttl
  * may be the rest of a longer one, so that a tenth of it says nothing: a tenth of the ttl counts,
  * and at most a second of it where a queue grants short leases. A session gives the same lease each
  * time, and a tenth of that counts. */
-int64_t dl_handle_least_ns(const struct dlock *lock, int64_t lease_ms);
+int64_t dl_handle_least_ns(const struct dlock_handle *lock, int64_t lease_ms);
 
 /* Sets the members of the claim that come from the handle's options, but not the ttl. */
-void dl_handle_mark_claim(struct dlock *lock);
+void dl_handle_mark_claim(struct dlock_handle *lock);
 
 /* Begins a new attempt with this token, and with the ttl that the store gives now. */
-void dl_handle_begin_claim_locked(struct dlock *lock, const unsigned char token[DLOCK_TOKEN_SIZE]);
+void dl_handle_begin_claim_locked(struct dlock_handle *lock,
+                                  const unsigned char token[DLOCK_TOKEN_SIZE]);
 
 /* Adds the handle to the list of its client, at the tail; removes it; moves it to the tail. */
-void dl_handle_link_locked(struct dlock *lock);
-void dl_handle_unlink_locked(struct dlock *lock);
-void dl_handle_move_to_tail_locked(struct dlock *lock);
+void dl_handle_link_locked(struct dlock_handle *lock);
+void dl_handle_unlink_locked(struct dlock_handle *lock);
+void dl_handle_move_to_tail_locked(struct dlock_handle *lock);
 
 /* Something about the handle has changed: wakes the threads that sleep here. */
-void dl_handle_changed_locked(struct dlock *lock);
+void dl_handle_changed_locked(struct dlock_handle *lock);
 
 /* Sleeps until something about the handle changes, until until_ns, or for no reason. */
-void dl_handle_sleep_locked(struct dlock *lock, int64_t until_ns);
+void dl_handle_sleep_locked(struct dlock_handle *lock, int64_t until_ns);
 
 /* The same without a bound; dlock_free waits for the calling thread. */
-void dl_handle_await_change_locked(struct dlock *lock);
+void dl_handle_await_change_locked(struct dlock_handle *lock);
 
 /* Waits until no call and no renewal is in progress on the handle, or until it is being acquired,
  * which may take for ever. */
-void dl_handle_wait_for_renewal_locked(struct dlock *lock);
+void dl_handle_wait_for_renewal_locked(struct dlock_handle *lock);
 
 /* Frees a handle that no thread and no list knows any more. Without the mutex. */
-void dl_handle_discard(struct dlock *lock);
+void dl_handle_discard(struct dlock_handle *lock);
 
 #endif

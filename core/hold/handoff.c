@@ -26,7 +26,7 @@ bool dl_handoff_allowed(const struct dl_handoff_input *input)
 
 /* The handle that would get the lease: the first waiter, if it has no request in progress in the
  * store. */
-static struct dlock *receiver_of(struct dlock *lock)
+static struct dlock_handle *receiver_of(struct dlock_handle *lock)
 {
     struct dl_local_waiter *waiter = lock->name->queue.first;
     struct dl_waiting *waiting;
@@ -38,7 +38,7 @@ static struct dlock *receiver_of(struct dlock *lock)
 }
 
 /* Whether `to` may have the lease of lock. */
-static bool may_get_locked(struct dlock *lock, const struct dlock *to, int64_t now_ns)
+static bool may_get_locked(struct dlock_handle *lock, const struct dlock_handle *to, int64_t now_ns)
 {
     const struct dl_claim *claim = lock->claim;
     struct dl_handoff_input input;
@@ -68,14 +68,14 @@ static bool may_get_locked(struct dlock *lock, const struct dlock *to, int64_t n
     return dl_handoff_allowed(&input);
 }
 
-bool dl_handoff_withdraws_locked(struct dlock *lock, int64_t now_ns)
+bool dl_handoff_withdraws_locked(struct dlock_handle *lock, int64_t now_ns)
 {
-    const struct dlock *to = receiver_of(lock);
+    const struct dlock_handle *to = receiver_of(lock);
 
     return to != NULL && to->claim->enqueued && may_get_locked(lock, to, now_ns);
 }
 
-static void claims_swap(struct dlock *from, struct dlock *to)
+static void claims_swap(struct dlock_handle *from, struct dlock_handle *to)
 {
     struct dl_claim *claim = from->claim;
 
@@ -86,9 +86,9 @@ static void claims_swap(struct dlock *from, struct dlock *to)
     dl_handle_mark_claim(to);
 }
 
-bool dl_handoff_locked(struct dlock *lock, int64_t now_ns)
+bool dl_handoff_locked(struct dlock_handle *lock, int64_t now_ns)
 {
-    struct dlock *to = receiver_of(lock);
+    struct dlock_handle *to = receiver_of(lock);
 
     if (to == NULL || !may_get_locked(lock, to, now_ns))
         return false;

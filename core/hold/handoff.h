@@ -33,9 +33,9 @@ bool dl_handoff_allowed(const struct dl_handoff_input *input);
 
 /* Whether a hand-off by lock is possible now, and would leave a queue entry in the store: that of
  * the receiver. */
-bool dl_handoff_withdraws_locked(struct dlock *lock, int64_t now_ns);
+bool dl_handoff_withdraws_locked(struct dlock_handle *lock, int64_t now_ns);
 
 /* Hands on the lease of lock, which is held and about to be released. false: it is not possible. */
-bool dl_handoff_locked(struct dlock *lock, int64_t now_ns);
+bool dl_handoff_locked(struct dlock_handle *lock, int64_t now_ns);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define DEPTH_MOST UINT32_MAX
 
-void dl_held_admit_locked(struct dlock *lock)
+void dl_held_admit_locked(struct dlock_handle *lock)
 {
     struct dl_local_queue *queue = &lock->name->queue;
 
@@ -20,12 +20,12 @@ void dl_held_admit_locked(struct dlock *lock)
         dl_handle_changed_locked(dl_handle_waiting(waiter)->lock);
 }
 
-static unsigned *counter_of(const struct dlock *lock)
+static unsigned *counter_of(const struct dlock_handle *lock)
 {
     return lock->is_reader ? &lock->name->readers : &lock->name->writers;
 }
 
-void dl_held_count_locked(struct dlock *lock)
+void dl_held_count_locked(struct dlock_handle *lock)
 {
     if (lock->is_holder)
         return;
@@ -34,7 +34,7 @@ void dl_held_count_locked(struct dlock *lock)
     ++*counter_of(lock);
 }
 
-void dl_held_uncount_locked(struct dlock *lock)
+void dl_held_uncount_locked(struct dlock_handle *lock)
 {
     if (!lock->is_holder)
         return;
@@ -43,20 +43,20 @@ void dl_held_uncount_locked(struct dlock *lock)
     dl_held_admit_locked(lock);
 }
 
-void dl_held_count_moved_locked(struct dlock *from, struct dlock *to)
+void dl_held_count_moved_locked(struct dlock_handle *from, struct dlock_handle *to)
 {
     to->is_holder = from->is_holder;
     to->is_reader = from->is_reader;
     from->is_holder = false;
 }
 
-void dl_held_downgrade_locked(struct dlock *lock)
+void dl_held_downgrade_locked(struct dlock_handle *lock)
 {
     lock->claim->req.mode = DLOCK_SHARED;
     lock->downgrading = true;
 }
 
-enum dlock_status dl_held_again_locked(struct dlock *lock, enum dlock_mode mode,
+enum dlock_status dl_held_again_locked(struct dlock_handle *lock, enum dlock_mode mode,
                                        struct dlock_error *err)
 {
     enum dlock_state state;
@@ -75,7 +75,7 @@ enum dlock_status dl_held_again_locked(struct dlock *lock, enum dlock_mode mode,
     return DLOCK_OK;
 }
 
-void dl_held_idle_locked(struct dlock *lock)
+void dl_held_idle_locked(struct dlock_handle *lock)
 {
     lock->client->acquiring -= lock->phase == DL_PHASE_ACQUIRING;
     lock->phase = DL_PHASE_IDLE;
@@ -89,7 +89,7 @@ void dl_held_idle_locked(struct dlock *lock)
 }
 
 /* The acquisition is over, if not by its lease before; counts it once. */
-static void hold_over_locked(struct dlock *lock, int64_t now_ns)
+static void hold_over_locked(struct dlock_handle *lock, int64_t now_ns)
 {
     struct dl_stats_class *stats = lock->name->stats;
 
@@ -101,7 +101,7 @@ static void hold_over_locked(struct dlock *lock, int64_t now_ns)
                          dl_earlier(now_ns, dl_lease_until_ns(&lock->lease)) - lock->since_ns);
 }
 
-void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns,
+void dl_held_granted_locked(struct dlock_handle *lock, int64_t now_ns, int64_t until_ns,
                             const struct dlock_grant *grant)
 {
     bool soon = grant->lease_ms < lock->claim->req.ttl_ms &&
@@ -124,7 +124,7 @@ void dl_held_granted_locked(struct dlock *lock, int64_t now_ns, int64_t until_ns
     dl_renew_schedule_hold_locked(lock);
 }
 
-enum dlock_status dl_held_keep(struct dlock *lock, int64_t keep_ms, struct dlock_error *err)
+enum dlock_status dl_held_keep(struct dlock_handle *lock, int64_t keep_ms, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_status status = DLOCK_OK;
@@ -145,12 +145,13 @@ enum dlock_status dl_held_keep(struct dlock *lock, int64_t keep_ms, struct dlock
     return status;
 }
 
-uint32_t dl_held_waiters(const struct dlock *lock, const struct dlock_grant *grant)
+uint32_t dl_held_waiters(const struct dlock_handle *lock, const struct dlock_grant *grant)
 {
     return grant->waiters == 0 && !lock->options->in_queue ? UINT32_MAX : grant->waiters;
 }
 
-static void extended_locked(struct dlock *lock, int64_t now_ns, const struct dlock_grant *grant)
+static void extended_locked(struct dlock_handle *lock, int64_t now_ns,
+                            const struct dlock_grant *grant)
 {
     if (lock->downgrading) {
         lock->downgrading = false;
@@ -162,7 +163,7 @@ static void extended_locked(struct dlock *lock, int64_t now_ns, const struct dlo
 }
 
 /* Queues or drops the notice that the lock is doubtful. */
-static void doubt_note_locked(struct dlock *lock, bool doubtful)
+static void doubt_note_locked(struct dlock_handle *lock, bool doubtful)
 {
     struct dl_operation *operation = lock->operation;
 
@@ -174,7 +175,7 @@ static void doubt_note_locked(struct dlock *lock, bool doubtful)
         dl_events_push(&lock->client->events, &operation->doubt);
 }
 
-enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, int64_t now_ns,
+enum dlock_status dl_held_renewed_locked(struct dlock_handle *lock, int64_t sent_ns, int64_t now_ns,
                                          enum dlock_status status, const struct dlock_grant *grant,
                                          bool *stale)
 {
@@ -207,7 +208,7 @@ enum dlock_status dl_held_renewed_locked(struct dlock *lock, int64_t sent_ns, in
     return status;
 }
 
-bool dl_held_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns)
+bool dl_held_due_locked(struct dlock_handle *lock, int64_t now_ns, int64_t early_ns)
 {
     switch (dl_renewal_due(&lock->renewal, &lock->lease, now_ns, early_ns,
                            lock->phase != DL_PHASE_IDLE || lock->ending > 0)) {
@@ -232,7 +233,7 @@ bool dl_held_due_locked(struct dlock *lock, int64_t now_ns, int64_t early_ns)
     return false;
 }
 
-void dl_held_run_out_locked(struct dlock *lock)
+void dl_held_run_out_locked(struct dlock_handle *lock)
 {
     if (dl_client_has(lock->client, DLOCK_CAP_TETHERED))
         dl_renew_schedule_must_give_back_locked(lock);
@@ -253,7 +254,7 @@ static const char *reason_text(enum dlock_reason reason)
     return "";
 }
 
-static void loss_log_locked(struct dlock *lock, enum dlock_reason reason, uint64_t fence,
+static void loss_log_locked(struct dlock_handle *lock, enum dlock_reason reason, uint64_t fence,
                             int64_t now_ns)
 {
     struct dlock_client *client = lock->client;
@@ -271,7 +272,7 @@ static void loss_log_locked(struct dlock *lock, enum dlock_reason reason, uint64
         dl_renew_schedule_wake_locked(client);
 }
 
-void dl_held_lost_locked(struct dlock *lock, enum dlock_reason reason, int64_t now_ns)
+void dl_held_lost_locked(struct dlock_handle *lock, enum dlock_reason reason, int64_t now_ns)
 {
     uint64_t fence = atomic_load(&lock->fence);
 
@@ -280,7 +281,7 @@ void dl_held_lost_locked(struct dlock *lock, enum dlock_reason reason, int64_t n
     loss_log_locked(lock, reason, fence, now_ns);
 }
 
-void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason, int64_t now_ns)
+void dl_held_lose_locked(struct dlock_handle *lock, enum dlock_reason reason, int64_t now_ns)
 {
     struct dlock_client *client = lock->client;
 
@@ -304,7 +305,8 @@ void dl_held_lose_locked(struct dlock *lock, enum dlock_reason reason, int64_t n
 
 struct dlock_notice dl_held_event_locked(struct dl_event_node *node)
 {
-    struct dlock *lock = (struct dlock *)(void *)((char *)node - offsetof(struct dlock, event));
+    struct dlock_handle *lock =
+        (struct dlock_handle *)(void *)((char *)node - offsetof(struct dlock_handle, event));
 
     return (struct dlock_notice){.struct_size = sizeof(struct dlock_notice),
                                  .kind = DLOCK_NOTICE_LOST,
@@ -314,7 +316,7 @@ struct dlock_notice dl_held_event_locked(struct dl_event_node *node)
                                  .fence = atomic_load(&lock->fence)};
 }
 
-void dl_held_end_locked(struct dlock *lock, int64_t now_ns)
+void dl_held_end_locked(struct dlock_handle *lock, int64_t now_ns)
 {
     hold_over_locked(lock, now_ns);
     dl_lease_free(&lock->lease);

@@ -12,7 +12,8 @@ enum dlock_status dl_operation_bars_locked(const struct dl_operation *operation,
     if (!dl_operation_under_way(operation) ||
         (operation->performing && dl_run_queue_has_thread(operation->lock->client->run_queue)))
         return DLOCK_OK;
-    return dl_error(err, DLOCK_ALREADY, "an operation of dlock_start is under way on this handle");
+    return dl_error(err, DLOCK_ALREADY,
+                    "an operation of dlock_op_start is under way on this handle");
 }
 
 void dl_operation_error_set(struct dl_operation *operation, enum dlock_status status,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * operation.h - the operation of dlock_start that is under way on a handle, and the room for its
- * notices. One for a handle, made by the first dlock_start and kept until dlock_free.
+ * operation.h - the operation of dlock_op_start that is under way on a handle, and the room for its
+ * notices. One for a handle, made by the first dlock_op_start and kept until dlock_free.
  *
- * An operation is under way from dlock_start until the application has taken its DONE. It is in
+ * An operation is under way from dlock_op_start until the application has taken its DONE. It is in
  * progress until its DONE is queued. The client's mutex guards it.
  */
 #ifndef DL_OPERATION_H
@@ -16,7 +16,7 @@
 struct dl_operation {
     struct dl_run_node run;
     struct dl_event_node done, doubt;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlock_error *error; /* the text, if it is not that of the status; else NULL */
     bool performing;           /* a thread of the driver makes a blocking call for it */
     bool in_progress;

@@ -8,7 +8,7 @@
 #include "session/dispatch.h"
 #include "sys/error.h"
 
-void dl_renew_prepare_locked(struct dlock *lock)
+void dl_renew_prepare_locked(struct dlock_handle *lock)
 {
     struct dlock_request *req = &lock->claim->req;
 
@@ -18,7 +18,7 @@ void dl_renew_prepare_locked(struct dlock *lock)
 }
 
 /* Returns the time of sending; the answer is in *op. */
-static int64_t renew_send(struct dlock *lock, int64_t deadline_ns, struct dlock_lease_op *op,
+static int64_t renew_send(struct dlock_handle *lock, int64_t deadline_ns, struct dlock_lease_op *op,
                           struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
@@ -36,7 +36,7 @@ static int64_t renew_send(struct dlock *lock, int64_t deadline_ns, struct dlock_
     return sent_ns;
 }
 
-enum dlock_status dl_renew_first(struct dlock *lock, int64_t deadline_ns, int64_t *lease_ms,
+enum dlock_status dl_renew_first(struct dlock_handle *lock, int64_t deadline_ns, int64_t *lease_ms,
                                  int64_t *valid_until_ns, struct dlock_error *err)
 {
     struct dlock_lease_op op;
@@ -53,14 +53,14 @@ enum dlock_status dl_renew_first(struct dlock *lock, int64_t deadline_ns, int64_
 }
 
 /* The renewer cannot renew the lock meanwhile, and has to have the time for it afterwards. */
-static int64_t asked_exchange_ns_locked(const struct dlock *lock)
+static int64_t asked_exchange_ns_locked(const struct dlock_handle *lock)
 {
     return lock->renewal.automatic ? dl_renew_schedule_exchange_ns_locked(lock)
                                    : dl_handle_op_timeout_ms(lock) * DL_NS_PER_MS;
 }
 
 /* Returns OK, LOST, or another status with which the old validity stays. */
-static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *err)
+static enum dlock_status renew_exchange(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     struct dlock_lease_op op;
@@ -88,7 +88,7 @@ static enum dlock_status renew_exchange(struct dlock *lock, struct dlock_error *
 }
 
 /* OK: the handle is held and in the phase RENEWING. */
-static enum dlock_status renew_begin_locked(struct dlock *lock, struct dlock_error *err)
+static enum dlock_status renew_begin_locked(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
 
@@ -113,7 +113,7 @@ static enum dlock_status renew_begin_locked(struct dlock *lock, struct dlock_err
     }
 }
 
-static enum dlock_status renew_run(struct dlock *lock, struct dlock_error *err)
+static enum dlock_status renew_run(struct dlock_handle *lock, struct dlock_error *err)
 {
     enum dlock_status status = renew_exchange(lock, err);
 
@@ -125,7 +125,7 @@ static enum dlock_status renew_run(struct dlock *lock, struct dlock_error *err)
     return status;
 }
 
-enum dlock_status dl_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_error *err)
+enum dlock_status dl_renew(struct dlock_handle *lock, int64_t ttl_ms, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_status status;
@@ -141,7 +141,7 @@ enum dlock_status dl_renew(struct dlock *lock, int64_t ttl_ms, struct dlock_erro
 }
 
 /* *tell: the store has to be told; the handle is then in the phase RENEWING. */
-static enum dlock_status downgrade_begin_locked(struct dlock *lock, bool *tell,
+static enum dlock_status downgrade_begin_locked(struct dlock_handle *lock, bool *tell,
                                                 struct dlock_error *err)
 {
     enum dlock_status status = renew_begin_locked(lock, err);
@@ -164,7 +164,7 @@ static enum dlock_status downgrade_begin_locked(struct dlock *lock, bool *tell,
     return status;
 }
 
-enum dlock_status dl_renew_downgrade(struct dlock *lock, struct dlock_error *err)
+enum dlock_status dl_renew_downgrade(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_status status;

@@ -17,14 +17,14 @@ bool dl_renew_batch_losses_pending_locked(const struct dlock_client *client)
     return client->on_lost != NULL && client->events.first != NULL;
 }
 
-static struct dlock *due_lock(struct dl_due *due)
+static struct dlock_handle *due_lock(struct dl_due *due)
 {
-    return (struct dlock *)(void *)((char *)due - offsetof(struct dlock, due));
+    return (struct dlock_handle *)(void *)((char *)due - offsetof(struct dlock_handle, due));
 }
 
-static struct dlock *end_lock(struct dl_due *end)
+static struct dlock_handle *end_lock(struct dl_due *end)
 {
-    return (struct dlock *)(void *)((char *)end - offsetof(struct dlock, end));
+    return (struct dlock_handle *)(void *)((char *)end - offsetof(struct dlock_handle, end));
 }
 
 /* Ends renewer_busy of the batch: a callback may wait for any handle. */
@@ -49,7 +49,7 @@ static void ended_lose_locked(struct dlock_client *client, int64_t now_ns)
 
 /* How early this handle may be renewed together with the first of a batch. 0 if it would shorten
  * the exchange, if it waits after a failure, or if it is in the batch already. */
-static int64_t early_of_locked(const struct dlock *lock, const struct dlock *first)
+static int64_t early_of_locked(const struct dlock_handle *lock, const struct dlock_handle *first)
 {
     if (lock->renewer_busy || lock->renewal.failures > 0 ||
         dl_renew_schedule_exchange_ns_locked(lock) < dl_renew_schedule_exchange_ns_locked(first))
@@ -67,7 +67,7 @@ size_t dl_renew_batch_collect_locked(struct dlock_client *client, int64_t now_ns
     ended_lose_locked(client, now_ns);
     while (n < most && !dl_renew_batch_losses_pending_locked(client)) {
         struct dl_due *due = dl_schedule_first(&renewer->schedule);
-        struct dlock *lock;
+        struct dlock_handle *lock;
         int64_t early_ns = 0;
         bool is_early;
 
@@ -106,11 +106,11 @@ static void io_limit_update_locked(struct dlock_client *client, int64_t now_ns)
         return;
     renewer->io_limit_set_ns = now_ns;
     renewer->io_limit_ns = DL_NEVER;
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+    for (struct dlock_handle *lock = client->locks; lock != NULL; lock = lock->next)
         dl_renew_schedule_limit_locked(lock);
 }
 
-int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *const *locks,
+int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock_handle *const *locks,
                                     size_t n, int64_t now_ns)
 {
     const struct dl_due *end;
@@ -145,7 +145,7 @@ static void failure_log(const struct dlock_client *client, size_t n, const char 
 /* Makes one exchange for the n handles of the batch. Without the mutex. */
 static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadline_ns)
 {
-    struct dlock *first = client->renewer->batch[0];
+    struct dlock_handle *first = client->renewer->batch[0];
     struct dlock_lease_op *ops[DL_RENEW_BATCH];
     struct dl_session *session;
     struct dlock_error err = DLOCK_ERROR_INIT;
@@ -172,7 +172,7 @@ static void batch_exchange(struct dlock_client *client, size_t n, int64_t deadli
         failure_log(client, n, err.message);
 }
 
-void dl_renew_batch_busy_end_locked(struct dlock *lock)
+void dl_renew_batch_busy_end_locked(struct dlock_handle *lock)
 {
     lock->renewer_busy = false;
     dl_handle_changed_locked(lock);
@@ -182,7 +182,7 @@ void dl_renew_batch_busy_end_locked(struct dlock *lock)
  */
 static bool must_give_back_locked(struct dlock_client *client, size_t i)
 {
-    struct dlock *lock = client->renewer->batch[i];
+    struct dlock_handle *lock = client->renewer->batch[i];
     const struct dlock_lease_op *op = &client->renewer->ops[i];
     int64_t now_ns = dl_client_now(client);
     bool stale;
@@ -200,7 +200,7 @@ static void batch_apply_locked(struct dlock_client *client, size_t n)
     struct dl_renewer *renewer = client->renewer;
 
     for (size_t i = 0; i < n; i++) {
-        struct dlock *lock = renewer->batch[i];
+        struct dlock_handle *lock = renewer->batch[i];
 
         if (must_give_back_locked(client, i))
             dl_renew_schedule_must_give_back_locked(lock);

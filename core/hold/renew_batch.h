@@ -20,13 +20,13 @@ void dl_renew_batch_renew_locked(struct dlock_client *client, size_t n);
 
 /* The deadline of an exchange for these n handles that begins now. It respects every lease of the
  * client, and the leases that handles may get meanwhile. See DL_IO_LIMIT_LEAST_NS. */
-int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock *const *locks,
+int64_t dl_renew_batch_until_locked(struct dlock_client *client, struct dlock_handle *const *locks,
                                     size_t n, int64_t now_ns);
 
 /* Whether a loss waits for the callback. */
 bool dl_renew_batch_losses_pending_locked(const struct dlock_client *client);
 
 /* The renewer no longer uses the handle. */
-void dl_renew_batch_busy_end_locked(struct dlock *lock);
+void dl_renew_batch_busy_end_locked(struct dlock_handle *lock);
 
 #endif

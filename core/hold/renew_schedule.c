@@ -62,7 +62,7 @@ void dl_renew_schedule_wake_locked(struct dlock_client *client)
     (void)eventfd_write(renewer->wake_fd, 1); /* cannot block: it is read after every wake */
 }
 
-void dl_renew_schedule_set_locked(struct dlock *lock, int64_t at_ns)
+void dl_renew_schedule_set_locked(struct dlock_handle *lock, int64_t at_ns)
 {
     struct dl_renewer *renewer = lock->client->renewer;
 
@@ -71,13 +71,13 @@ void dl_renew_schedule_set_locked(struct dlock *lock, int64_t at_ns)
         dl_renew_schedule_wake_locked(lock->client);
 }
 
-void dl_renew_schedule_remove_locked(struct dlock *lock)
+void dl_renew_schedule_remove_locked(struct dlock_handle *lock)
 {
     dl_schedule_remove(&lock->client->renewer->schedule, &lock->due);
     dl_schedule_remove(&lock->client->renewer->ends, &lock->end);
 }
 
-void dl_renew_schedule_limit_locked(const struct dlock *lock)
+void dl_renew_schedule_limit_locked(const struct dlock_handle *lock)
 {
     struct dl_renewer *renewer = lock->client->renewer;
     int64_t most_ns = dl_later(dl_handle_ttl_ms(lock) * (DL_NS_PER_MS / 5), DL_IO_LIMIT_LEAST_NS);
@@ -87,31 +87,31 @@ void dl_renew_schedule_limit_locked(const struct dlock *lock)
     renewer->io_limit_ns = dl_earlier(renewer->io_limit_ns, most_ns);
 }
 
-int64_t dl_renew_schedule_exchange_ns_locked(const struct dlock *lock)
+int64_t dl_renew_schedule_exchange_ns_locked(const struct dlock_handle *lock)
 {
     return dl_renewal_exchange_ns(&lock->renewal, dl_handle_op_timeout_ms(lock) * DL_NS_PER_MS);
 }
 
-void dl_renew_schedule_hold_locked(struct dlock *lock)
+void dl_renew_schedule_hold_locked(struct dlock_handle *lock)
 {
     dl_schedule_set(&lock->client->renewer->ends, &lock->end, dl_lease_until_ns(&lock->lease));
     dl_renew_schedule_limit_locked(lock);
     dl_renew_schedule_set_locked(lock, dl_renewal_recheck_ns(&lock->renewal, &lock->lease));
 }
 
-void dl_renew_schedule_resume_locked(struct dlock *lock)
+void dl_renew_schedule_resume_locked(struct dlock_handle *lock)
 {
     if (lock->due.heap_index != 0)
         dl_renew_schedule_hold_locked(lock);
 }
 
-void dl_renew_schedule_must_give_back_locked(struct dlock *lock)
+void dl_renew_schedule_must_give_back_locked(struct dlock_handle *lock)
 {
     lock->client->renewer->give_backs += !lock->must_give_back;
     lock->must_give_back = true;
 }
 
-bool dl_renew_schedule_take_give_back_locked(struct dlock *lock)
+bool dl_renew_schedule_take_give_back_locked(struct dlock_handle *lock)
 {
     bool must = lock->must_give_back;
 

@@ -32,7 +32,7 @@ struct dl_renewer {
     unsigned give_backs;   /* handles with must_give_back */
     int64_t busy_until_ns; /* an exchange is in progress that may last until then; 0: none is */
     int64_t armed_ns;      /* when the sleeping thread wakes by itself; INT64_MIN: it is awake */
-    struct dlock *batch[DL_RENEW_BATCH];
+    struct dlock_handle *batch[DL_RENEW_BATCH];
     struct dlock_lease_op ops[DL_RENEW_BATCH];
     int64_t sent_ns[DL_RENEW_BATCH];
 };
@@ -49,30 +49,30 @@ bool dl_renew_schedule_reserve_locked(struct dlock_client *client);
 void dl_renew_schedule_unreserve_locked(struct dlock_client *client);
 
 /* Sets the next check of the handle, and wakes the thread if it would wake later than that. */
-void dl_renew_schedule_set_locked(struct dlock *lock, int64_t at_ns);
+void dl_renew_schedule_set_locked(struct dlock_handle *lock, int64_t at_ns);
 
 /* Removes the handle from both heaps. */
-void dl_renew_schedule_remove_locked(struct dlock *lock);
+void dl_renew_schedule_remove_locked(struct dlock_handle *lock);
 
 /* The handle got a lease, or its lease another end: sets both of its moments. */
-void dl_renew_schedule_hold_locked(struct dlock *lock);
+void dl_renew_schedule_hold_locked(struct dlock_handle *lock);
 
 /* The renewer may renew the handle again: a renewal that came due meanwhile is due now. */
-void dl_renew_schedule_resume_locked(struct dlock *lock);
+void dl_renew_schedule_resume_locked(struct dlock_handle *lock);
 
 /* Lowers the limit of exchanges to what this handle needs. */
-void dl_renew_schedule_limit_locked(const struct dlock *lock);
+void dl_renew_schedule_limit_locked(const struct dlock_handle *lock);
 
 /* How long an exchange that renews the lock may last, so that others fit in before the lease ends.
  */
-int64_t dl_renew_schedule_exchange_ns_locked(const struct dlock *lock);
+int64_t dl_renew_schedule_exchange_ns_locked(const struct dlock_handle *lock);
 
 /* The store has, or may have, a lease that the handle has lost: the renewer gives it back, or an
  * unlock of the handle. Does nothing if that is due already. */
-void dl_renew_schedule_must_give_back_locked(struct dlock *lock);
+void dl_renew_schedule_must_give_back_locked(struct dlock_handle *lock);
 
 /* Ends must_give_back. true: the caller has to give the lease back. */
-bool dl_renew_schedule_take_give_back_locked(struct dlock *lock);
+bool dl_renew_schedule_take_give_back_locked(struct dlock_handle *lock);
 
 /* Wakes the thread, to check everything again. */
 void dl_renew_schedule_wake_locked(struct dlock_client *client);

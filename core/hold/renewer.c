@@ -48,7 +48,7 @@ static void log_lines_write_locked(struct dlock_client *client)
     (void)pthread_mutex_lock(&client->mutex);
 }
 
-static bool is_left(struct dlock *lock, int64_t now_ns)
+static bool is_left(struct dlock_handle *lock, int64_t now_ns)
 {
     return lock->phase == DL_PHASE_IDLE && !lock->renewer_busy &&
            lock->claim->lease_session != NULL &&
@@ -60,7 +60,7 @@ static bool is_left(struct dlock *lock, int64_t now_ns)
  * Releases the mutex meanwhile. false: there was none. */
 static bool lost_session_end_locked(struct dlock_client *client)
 {
-    struct dlock *lock = dl_client_has(client, DLOCK_CAP_SESSION) ? client->locks : NULL;
+    struct dlock_handle *lock = dl_client_has(client, DLOCK_CAP_SESSION) ? client->locks : NULL;
     int64_t now_ns = dl_client_now(client);
 
     while (lock != NULL && !is_left(lock, now_ns))
@@ -78,13 +78,13 @@ static bool lost_session_end_locked(struct dlock_client *client)
 
 /* A handle whose lease has to be given back now; NULL: none. Other handles are moved to the tail,
  * so that each is passed once although many leases end together. */
-static struct dlock *give_back_find_locked(struct dlock_client *client)
+static struct dlock_handle *give_back_find_locked(struct dlock_client *client)
 {
-    const struct dlock *passed = NULL;
+    const struct dlock_handle *passed = NULL;
 
     if (client->renewer->give_backs == 0)
         return NULL;
-    for (struct dlock *lock = client->locks; lock != passed; lock = client->locks) {
+    for (struct dlock_handle *lock = client->locks; lock != passed; lock = client->locks) {
         if (lock->must_give_back && lock->phase == DL_PHASE_IDLE)
             return lock;
         if (passed == NULL)
@@ -99,7 +99,7 @@ static struct dlock *give_back_find_locked(struct dlock_client *client)
 static bool one_give_back_locked(struct dlock_client *client)
 {
     struct dl_renewer *renewer = client->renewer;
-    struct dlock *lock = give_back_find_locked(client);
+    struct dlock_handle *lock = give_back_find_locked(client);
     int64_t deadline_ns;
 
     if (lock == NULL)

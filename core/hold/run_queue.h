@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run_queue.h - the operations of dlock_start that are ready for a thread of the driver, in order,
- * and the operations that become ready at a later time.
+ * run_queue.h - the operations of dlock_op_start that are ready for a thread of the driver, in
+ * order, and the operations that become ready at a later time.
  *
  * The client's mutex guards it. The threads are those of acquire/driver.h. A node is in one of four
  * states: idle, ready, running (a thread works on it), waiting.

@@ -10,7 +10,7 @@
 /* A lease that is gone was kept only by an unlock that may have been executed (C22). */
 static void release_begin_locked(struct dl_unlock *unlock)
 {
-    struct dlock *lock = unlock->lock;
+    struct dlock_handle *lock = unlock->lock;
     bool keeps = lock->claim->keep_until_ns > dl_client_now(lock->client);
 
     unlock->release.lock = lock;
@@ -39,7 +39,7 @@ static enum dlock_status unlock_exchange(struct dl_unlock *unlock)
     return fsm->result;
 }
 
-static bool phase_ends(const struct dlock *lock)
+static bool phase_ends(const struct dlock_handle *lock)
 {
     return lock->phase != DL_PHASE_IDLE && lock->phase != DL_PHASE_ACQUIRING &&
            !lock->client->closed;
@@ -47,7 +47,7 @@ static bool phase_ends(const struct dlock *lock)
 
 /* Waits until no call is made on the handle. ends: no renewal may begin any more. *now_ns: the time
  * after the wait. */
-static void await_phase_locked(struct dlock *lock, bool ends, int64_t *now_ns)
+static void await_phase_locked(struct dlock_handle *lock, bool ends, int64_t *now_ns)
 {
     if (!phase_ends(lock))
         return;
@@ -61,7 +61,7 @@ static void await_phase_locked(struct dlock *lock, bool ends, int64_t *now_ns)
     *now_ns = dl_client_now(lock->client);
 }
 
-static void await_renewer_locked(struct dlock *lock, int64_t *now_ns)
+static void await_renewer_locked(struct dlock_handle *lock, int64_t *now_ns)
 {
     if (!lock->renewer_busy)
         return;
@@ -71,7 +71,7 @@ static void await_renewer_locked(struct dlock *lock, int64_t *now_ns)
 }
 
 /* Counts a loss that nobody has found before. */
-static void run_out_count_locked(struct dlock *lock, int64_t now_ns)
+static void run_out_count_locked(struct dlock_handle *lock, int64_t now_ns)
 {
     bool max_hold = now_ns >= lock->renewal.hold_until_ns;
 
@@ -80,7 +80,7 @@ static void run_out_count_locked(struct dlock *lock, int64_t now_ns)
 }
 
 /* The status of the unlock is the report, unless the loss was reported before. */
-static void loss_acknowledge_locked(struct dlock *lock, int64_t now_ns)
+static void loss_acknowledge_locked(struct dlock_handle *lock, int64_t now_ns)
 {
     dl_events_remove(&lock->client->events, &lock->event);
     run_out_count_locked(lock, now_ns);
@@ -90,7 +90,7 @@ static void loss_acknowledge_locked(struct dlock *lock, int64_t now_ns)
 }
 
 /* Counts the end of a claim. */
-static void ended_count_locked(struct dlock *lock, enum dl_unlock_ending ending, bool again,
+static void ended_count_locked(struct dlock_handle *lock, enum dl_unlock_ending ending, bool again,
                                enum dlock_status status)
 {
     dl_stats_outcome_locked(lock->name->stats->unlocks, (int)status);
@@ -101,8 +101,9 @@ static void ended_count_locked(struct dlock *lock, enum dl_unlock_ending ending,
 
 /* Ends the claim. The handle is then in the phase RELEASING, except after NOTHING. *now_ns: the
  * time after the waits. */
-static enum dl_unlock_ending unlock_begin_locked(struct dlock *lock, bool whole, int64_t *now_ns,
-                                                 enum dlock_status *status, struct dlock_error *err)
+static enum dl_unlock_ending unlock_begin_locked(struct dlock_handle *lock, bool whole,
+                                                 int64_t *now_ns, enum dlock_status *status,
+                                                 struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_state state;
@@ -145,17 +146,17 @@ static enum dl_unlock_ending unlock_begin_locked(struct dlock *lock, bool whole,
     return state == DLOCK_STATE_LOST ? DL_UNLOCK_LOST : DL_UNLOCK_RELEASE;
 }
 
-bool dl_unlock_waits_locked(const struct dlock *lock)
+bool dl_unlock_waits_locked(const struct dlock_handle *lock)
 {
     return phase_ends(lock) || lock->renewer_busy;
 }
 
-bool dl_unlock_withdraws_locked(struct dlock *lock)
+bool dl_unlock_withdraws_locked(struct dlock_handle *lock)
 {
     return lock->must_give_back || dl_handoff_withdraws_locked(lock, dl_client_now(lock->client));
 }
 
-void dl_unlock_begin_locked(struct dl_unlock *unlock, struct dlock *lock, bool whole,
+void dl_unlock_begin_locked(struct dl_unlock *unlock, struct dlock_handle *lock, bool whole,
                             int64_t until_ns, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
@@ -178,7 +179,7 @@ bool dl_unlock_is_release(const struct dl_unlock *unlock)
            unlock->lock->claim->lease_session == NULL;
 }
 
-static bool is_repeatable(const struct dlock *lock, enum dlock_status status)
+static bool is_repeatable(const struct dlock_handle *lock, enum dlock_status status)
 {
     return status != DLOCK_OK && status != DLOCK_LOST &&
            !dl_client_has(lock->client, DLOCK_CAP_SESSION);
@@ -188,7 +189,7 @@ static bool is_repeatable(const struct dlock *lock, enum dlock_status status)
  * has of the attempt may carry it. */
 static bool lease_is_due(const struct dl_unlock *unlock)
 {
-    const struct dlock *lock = unlock->lock;
+    const struct dlock_handle *lock = unlock->lock;
 
     return unlock->ending == DL_UNLOCK_RELEASE && is_repeatable(lock, unlock->status) &&
            lock->claim->keep_until_ns > dl_client_now(lock->client);
@@ -196,19 +197,19 @@ static bool lease_is_due(const struct dl_unlock *unlock)
 
 void dl_unlock_released(struct dl_unlock *unlock)
 {
-    struct dlock *lock = unlock->lock;
+    struct dlock_handle *lock = unlock->lock;
 
     if (!lease_is_due(unlock))
         dl_claim_forget(lock->client, lock->claim);
     dl_claim_lease_session_put(lock->client, lock->claim, unlock->status);
 }
 
-bool dl_unlock_pends_locked(const struct dlock *lock)
+bool dl_unlock_pends_locked(const struct dlock_handle *lock)
 {
     return lock->phase == DL_PHASE_IDLE && lock->repeatable && lock->claim->slot_used;
 }
 
-void dl_unlock_give_up_locked(struct dlock *lock)
+void dl_unlock_give_up_locked(struct dlock_handle *lock)
 {
     struct dlock_client *client = lock->client;
 
@@ -243,7 +244,7 @@ static bool may_be_executed(enum dlock_status status)
 
 enum dlock_status dl_unlock_end_locked(struct dl_unlock *unlock)
 {
-    struct dlock *lock = unlock->lock;
+    struct dlock_handle *lock = unlock->lock;
     enum dlock_status status = unlock->status;
 
     if (unlock->ending == DL_UNLOCK_NOTHING)
@@ -256,7 +257,7 @@ enum dlock_status dl_unlock_end_locked(struct dl_unlock *unlock)
     return status;
 }
 
-static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t until_ns,
+static enum dlock_status release_locked(struct dlock_handle *lock, bool whole, int64_t until_ns,
                                         struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
@@ -271,13 +272,13 @@ static enum dlock_status release_locked(struct dlock *lock, bool whole, int64_t 
     return dl_unlock_end_locked(&unlock);
 }
 
-enum dlock_status dl_unlock_whole_locked(struct dlock *lock, int64_t until_ns,
+enum dlock_status dl_unlock_whole_locked(struct dlock_handle *lock, int64_t until_ns,
                                          struct dlock_error *err)
 {
     return release_locked(lock, true, until_ns, err);
 }
 
-enum dlock_status dl_unlock(struct dlock *lock, int64_t until_ns, struct dlock_error *err)
+enum dlock_status dl_unlock(struct dlock_handle *lock, int64_t until_ns, struct dlock_error *err)
 {
     struct dlock_client *client = lock->client;
     enum dlock_status status;

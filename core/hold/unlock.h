@@ -10,11 +10,11 @@
 
 /* Both functions end within op_timeout and by until_ns, or 40 ms after a renewal for which they had
  * to wait. If until_ns has passed, the claim ends and the store is not asked: UNAVAILABLE. */
-enum dlock_status dl_unlock(struct dlock *lock, int64_t until_ns, struct dlock_error *err);
+enum dlock_status dl_unlock(struct dlock_handle *lock, int64_t until_ns, struct dlock_error *err);
 
 /* Releases the lock at any depth of recursion, also while an operation is under way. Releases the
  * mutex meanwhile. */
-enum dlock_status dl_unlock_whole_locked(struct dlock *lock, int64_t until_ns,
+enum dlock_status dl_unlock_whole_locked(struct dlock_handle *lock, int64_t until_ns,
                                          struct dlock_error *err);
 
 /*
@@ -30,7 +30,7 @@ enum dl_unlock_ending {
 };
 
 struct dl_unlock {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlock_error *err;
     enum dl_unlock_ending ending;
     enum dlock_status status;
@@ -41,13 +41,13 @@ struct dl_unlock {
 };
 
 /* Whether begin would wait for another call on the handle, or for a renewal. */
-bool dl_unlock_waits_locked(const struct dlock *lock);
+bool dl_unlock_waits_locked(const struct dlock_handle *lock);
 
 /* Whether the unlock may have an exchange of its own to make, besides a release: it gives back what
  * the store may keep after a loss, or withdraws a queue entry after a hand-off. */
-bool dl_unlock_withdraws_locked(struct dlock *lock);
+bool dl_unlock_withdraws_locked(struct dlock_handle *lock);
 
-void dl_unlock_begin_locked(struct dl_unlock *unlock, struct dlock *lock, bool whole,
+void dl_unlock_begin_locked(struct dl_unlock *unlock, struct dlock_handle *lock, bool whole,
                             int64_t until_ns, struct dlock_error *err);
 
 /* Whether the release is to be sent, and by unlock_batch.h. */
@@ -61,10 +61,10 @@ void dl_unlock_rest(struct dl_unlock *unlock);
 void dl_unlock_released(struct dl_unlock *unlock);
 
 /* Whether there is such an attempt: the handle is free, and no call is made on it. */
-bool dl_unlock_pends_locked(const struct dlock *lock);
+bool dl_unlock_pends_locked(const struct dlock_handle *lock);
 
 /* Ends it: the unlock will not be repeated. Releases the mutex meanwhile. */
-void dl_unlock_give_up_locked(struct dlock *lock);
+void dl_unlock_give_up_locked(struct dlock_handle *lock);
 
 /* Ends the phase. Returns the status. */
 enum dlock_status dl_unlock_end_locked(struct dl_unlock *unlock);

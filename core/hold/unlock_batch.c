@@ -67,7 +67,7 @@ void dl_unlock_batch_send(struct dl_release *const *releases, size_t n)
 
 static void send_alone(struct dl_release *release, struct dl_session *session)
 {
-    struct dlock *lock = release->lock;
+    struct dlock_handle *lock = release->lock;
 
     answered(release, dl_claim_unlock(lock->client, lock->claim, DL_USE_HOLDER, session,
                                       release->fsm.deadline_ns, release->err));
@@ -75,7 +75,7 @@ static void send_alone(struct dl_release *release, struct dl_session *session)
 
 static struct dl_session *session_take(struct dl_release *release)
 {
-    struct dlock *lock = release->lock;
+    struct dlock_handle *lock = release->lock;
     struct dl_session *session = NULL;
     enum dlock_status status = dl_claim_session(lock->client, lock->claim, DL_USE_HOLDER,
                                                 release->fsm.deadline_ns, &session, release->err);

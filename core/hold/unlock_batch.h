@@ -19,7 +19,7 @@
 
 /* One release. */
 struct dl_release {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlock_error *err;
     struct dl_release_fsm fsm;
     bool alone; /* a thread of the driver makes it, which must not wait for others */

@@ -22,7 +22,7 @@ enum dlock_status dl_registry_find(const char *scheme, const char *plugin_dirs,
                                    const struct dlock_host *host, const struct dl_plugin **out,
                                    struct dlock_error *err);
 
-/* dlock_plugins() of dlock.h. */
+/* dlock_plugin_list() of dlock.h. */
 enum dlock_status dl_registry_each(const char *plugin_dirs, dlock_plugin_fn *fn, void *arg,
                                    struct dlock_error *err);
 

@@ -11,7 +11,7 @@
  *     {
  *         struct dlock_error err = DLOCK_ERROR_INIT;
  *         struct dlock_client *client = NULL;
- *         struct dlock *lock = NULL;
+ *         struct dlock_handle *lock = NULL;
  *         enum dlock_status status;
  *
  *         status = dlock_client_open(argc > 1 ? argv[1] : NULL, NULL, &client, &err);
@@ -65,10 +65,7 @@
  * 0 is DLOCK_INVALID; only a struct dlock_error is filled all the same. Members that are appended
  * later are zero for older programs, and zero means "default".
  *
- * SEVERAL NAMES that are held together: <dlock/set.h>.
- *
- * OTHER LANGUAGES. The six inline functions below are not symbols of the library: call
- * dlock_acquire, on which they are built.
+ * SEVERAL NAMES that are held together: the sets below.
  *
  * The library never prints, never exits and never changes signal dispositions. Its descriptors are
  * close-on-exec, except the one of DLOCK_END_PROGRAMS.
@@ -76,13 +73,17 @@
 #ifndef DLOCK_H
 #define DLOCK_H
 
-#include <dlock/notice.h>
+#include <dlock/dlock.h>
 #include <dlock/types.h>
 #include <dlock/version.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+struct dlock_client; /* one store, chosen by URI */
+struct dlock_handle; /* one lock object: a name, its options and, while held, the lease */
+struct dlock_set;    /* several names that are held together */
 
 /* States of a handle. They are not statuses. */
 enum dlock_state {
@@ -100,6 +101,67 @@ enum dlock_state {
 #define DLOCK_NAME_MAX    255
 #define DLOCK_LIMIT_MAX   1000 /* permits of a semaphore */
 #define DLOCK_TOKEN_CHARS 33   /* an owner token in hex, with its NUL */
+
+enum dlock_reason {
+    DLOCK_REASON_EXPIRED = 1,  /* the lease ended before a renewal was confirmed */
+    DLOCK_REASON_TAKEN = 2,    /* the store says that the lock is not ours: broken or deleted */
+    DLOCK_REASON_MAX_HOLD = 3, /* held for max_hold */
+    DLOCK_REASON_SESSION = 4   /* the session that carried the lock ended */
+};
+
+/* What a notice tells. Ignore a kind that you do not know: later versions have more. */
+enum dlock_notice_kind {
+    DLOCK_NOTICE_DONE =
+        1, /* an operation of dlock_op_start has ended; exactly one for each (C19) */
+    DLOCK_NOTICE_LOST = 2, /* one acquisition was lost; at most one notice for each (C5) */
+    DLOCK_NOTICE_DOUBTFUL =
+        3,                  /* a renewal failed, and the lock is still held; only for handles
+                              that dlock_op_start was used on. Dropped if a renewal succeeds first */
+    DLOCK_NOTICE_OPENED = 4 /* what dlock_client_open_start began has ended, as `status` says */
+};
+
+/* What dlock_op_start begins. Each is the same as the blocking function. */
+enum dlock_op {
+    DLOCK_OP_LOCK = 1,     /* dlock_acquire, exclusive */
+    DLOCK_OP_RDLOCK = 2,   /* dlock_acquire, shared */
+    DLOCK_OP_UNLOCK = 3,   /* dlock_unlock */
+    DLOCK_OP_RENEW = 4,    /* dlock_renew, with the ttl as before */
+    DLOCK_OP_DOWNGRADE = 5 /* dlock_downgrade */
+};
+
+struct dlock_notice {
+    uint32_t struct_size; /* sizeof(struct dlock_notice) */
+    enum dlock_notice_kind kind;
+    enum dlock_reason reason;  /* LOST: why; else 0 */
+    struct dlock_handle *lock; /* valid until dlock_free, which drops notices that were not taken;
+                           NULL: OPENED */
+    void *user;                /* dlock_options.user */
+    uint64_t fence;            /* of the acquisition */
+    enum dlock_op op;          /* DONE: which operation ended; else 0 */
+    enum dlock_status status;  /* DONE, OPENED: how it ended; else DLOCK_OK */
+};
+
+/* An initialiser: zeroes, and the size. */
+#ifdef __cplusplus
+#define DLOCK_NOTICE_INIT                                             \
+    {                                                                 \
+        sizeof(struct dlock_notice), {}, {}, {}, {}, {}, {}, DLOCK_OK \
+    }
+#else
+#define DLOCK_NOTICE_INIT                          \
+    {                                              \
+        .struct_size = sizeof(struct dlock_notice) \
+    }
+#endif
+
+/*
+ * Told of each loss, on the client's renewer thread.
+ *
+ * Return soon: renewals of the client's other locks wait meanwhile.
+ * May call dlock_state, dlock_remaining_ms, dlock_fence, dlock_cancel and dlock_unlock.
+ * dlock_free and dlock_client_close are refused there: they only log a line.
+ */
+typedef void dlock_notice_fn(void *arg, const struct dlock_notice *notice);
 
 /*
  * Gets a line for the log, on any thread: that of another call, too, whose request shared an
@@ -156,13 +218,13 @@ struct dlock_options {
      * no shared mode: DLOCK_INVALID. */
     int64_t limit;
     /* After a release the name, or the permit, stays taken, by nobody, until this time after the
-     * acquisition (C22); at most 7 days; 0: it is free at once. dlock_keep changes it for one
+     * acquisition (C22); at most 7 days; 0: it is free at once. dlock_keep_name changes it for one
      * acquisition. Needs DLOCK_CAP_KEEP, and not the shared mode: DLOCK_INVALID. */
     int64_t keep_ms;
     /* What each claim of the handle publishes (C24): data_len bytes of any value, at most
      * DLOCK_DATA_MAX, copied; for example the address of an elected leader. 0: nothing.
-     * dlock_client_inspect, dlock_client_list and dlock_observe show them to everybody who may read
-     * the store: they must hold no secret. Needs DLOCK_CAP_DATA. */
+     * dlock_client_inspect, dlock_client_list and dlock_client_observe show them to everybody who
+     * may read the store: they must hold no secret. Needs DLOCK_CAP_DATA. */
     const void *data;
     size_t data_len;
 };
@@ -246,10 +308,9 @@ DLOCK_API const char *dlock_client_server(struct dlock_client *client);
  *
  * DLOCK_INVALID, DLOCK_UNSUPPORTED, DLOCK_CLOSED, DLOCK_FORKED, DLOCK_NOMEM, DLOCK_CONFIG (ttl).
  */
-DLOCK_API DLOCK_MUST enum dlock_status dlock_new(struct dlock_client *client, const void *name,
-                                                 size_t name_len,
-                                                 const struct dlock_options *options,
-                                                 struct dlock **out, struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status
+dlock_new(struct dlock_client *client, const void *name, size_t name_len,
+          const struct dlock_options *options, struct dlock_handle **out, struct dlock_error *err);
 
 /*
  * Frees a handle. lock may be NULL.
@@ -257,7 +318,7 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_new(struct dlock_client *client, co
  * A call of another thread that waits on the handle is cancelled first, and this call waits for its
  * return. A held lock is unlocked, which takes op_timeout at most; the result is only logged.
  */
-DLOCK_API void dlock_free(struct dlock *lock);
+DLOCK_API void dlock_free(struct dlock_handle *lock);
 
 /*
  * Acquires the lock of a handle.
@@ -296,42 +357,23 @@ DLOCK_API void dlock_free(struct dlock *lock);
  *   - After a loss each outstanding dlock_unlock returns DLOCK_LOST.
  *   - DLOCK_INVALID: acquired too often to count.
  */
-DLOCK_API DLOCK_MUST enum dlock_status dlock_acquire(struct dlock *lock, enum dlock_mode mode,
-                                                     int64_t timeout_ms, struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_acquire(struct dlock_handle *lock,
+                                                     enum dlock_mode mode, int64_t timeout_ms,
+                                                     struct dlock_error *err);
 
-static inline DLOCK_MUST enum dlock_status dlock_lock(struct dlock *lock, struct dlock_error *err)
-{
-    return dlock_acquire(lock, DLOCK_EXCLUSIVE, DLOCK_WAIT, err);
-}
-
-static inline DLOCK_MUST enum dlock_status dlock_trylock(struct dlock *lock,
-                                                         struct dlock_error *err)
-{
-    return dlock_acquire(lock, DLOCK_EXCLUSIVE, DLOCK_TRY, err);
-}
-
-static inline DLOCK_MUST enum dlock_status dlock_timedlock(struct dlock *lock, int64_t timeout_ms,
-                                                           struct dlock_error *err)
-{
-    return dlock_acquire(lock, DLOCK_EXCLUSIVE, timeout_ms, err);
-}
-
-static inline DLOCK_MUST enum dlock_status dlock_rdlock(struct dlock *lock, struct dlock_error *err)
-{
-    return dlock_acquire(lock, DLOCK_SHARED, DLOCK_WAIT, err);
-}
-
-static inline DLOCK_MUST enum dlock_status dlock_tryrdlock(struct dlock *lock,
-                                                           struct dlock_error *err)
-{
-    return dlock_acquire(lock, DLOCK_SHARED, DLOCK_TRY, err);
-}
-
-static inline DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock, int64_t timeout_ms,
-                                                             struct dlock_error *err)
-{
-    return dlock_acquire(lock, DLOCK_SHARED, timeout_ms, err);
-}
+/* dlock_acquire for one mode, and for a timeout of DLOCK_WAIT, none, or this one. */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_lock(struct dlock_handle *lock,
+                                                  struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_trylock(struct dlock_handle *lock,
+                                                     struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_timedlock(struct dlock_handle *lock,
+                                                       int64_t timeout_ms, struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_rdlock(struct dlock_handle *lock,
+                                                    struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_tryrdlock(struct dlock_handle *lock,
+                                                       struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status
+dlock_timedrdlock(struct dlock_handle *lock, int64_t timeout_ms, struct dlock_error *err);
 
 /*
  * Releases the lock.
@@ -350,7 +392,7 @@ static inline DLOCK_MUST enum dlock_status dlock_timedrdlock(struct dlock *lock,
  * leases live in sessions (DLOCK_CAP_SESSION) the first call ended the session, and the next one is
  * DLOCK_NOT_HELD. A new acquire on the handle is allowed, too.
  */
-DLOCK_API enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error *err);
+DLOCK_API enum dlock_status dlock_unlock(struct dlock_handle *lock, struct dlock_error *err);
 
 /*
  * Sets how long the present acquisition keeps the name, or the permit, after its release: until
@@ -361,11 +403,11 @@ DLOCK_API enum dlock_status dlock_unlock(struct dlock *lock, struct dlock_error 
  *   DLOCK_NOT_HELD      also after a loss
  *   DLOCK_UNSUPPORTED   the store has no DLOCK_CAP_KEEP
  */
-DLOCK_API DLOCK_MUST enum dlock_status dlock_keep(struct dlock *lock, int64_t keep_ms,
-                                                  struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_keep_name(struct dlock_handle *lock, int64_t keep_ms,
+                                                       struct dlock_error *err);
 
 /* When the present acquisition began, on CLOCK_BOOTTIME: keep_ms counts from here. 0: not held. */
-DLOCK_API int64_t dlock_since_ns(const struct dlock *lock);
+DLOCK_API int64_t dlock_since_ns(const struct dlock_handle *lock);
 
 /*
  * Extends the lease to ttl_ms from now. Never shortens what the store granted. Waits for the store
@@ -376,7 +418,7 @@ DLOCK_API int64_t dlock_since_ns(const struct dlock *lock);
  * DLOCK_OK; DLOCK_LOST; DLOCK_NOT_HELD; DLOCK_UNKNOWN, DLOCK_UNAVAILABLE, DLOCK_CONFIG (longer than
  * the store gives) and others: the old validity stands.
  */
-DLOCK_API DLOCK_MUST enum dlock_status dlock_renew(struct dlock *lock, int64_t ttl_ms,
+DLOCK_API DLOCK_MUST enum dlock_status dlock_renew(struct dlock_handle *lock, int64_t ttl_ms,
                                                    struct dlock_error *err);
 
 /*
@@ -390,7 +432,8 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_renew(struct dlock *lock, int64_t t
  *   others            DLOCK_UNKNOWN, DLOCK_UNAVAILABLE and so on: the claim is shared, but others
  *                     may have to wait until the next renewal repeats the request
  */
-DLOCK_API DLOCK_MUST enum dlock_status dlock_downgrade(struct dlock *lock, struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_downgrade(struct dlock_handle *lock,
+                                                       struct dlock_error *err);
 
 /*
  * Takes over a lease that exists in the store, by its owner token.
@@ -410,7 +453,7 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_downgrade(struct dlock *lock, struc
  * The fencing token is above all that the lease had until it was first adopted. A lease that is
  * adopted again has the same fencing token again.
  */
-DLOCK_API DLOCK_MUST enum dlock_status dlock_adopt(struct dlock *lock, const char *token,
+DLOCK_API DLOCK_MUST enum dlock_status dlock_adopt(struct dlock_handle *lock, const char *token,
                                                    struct dlock_error *err);
 
 /*
@@ -422,10 +465,10 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_adopt(struct dlock *lock, const cha
  * that comes too early is not lost. dlock_cancel_reset takes that back.
  * An inner acquire of a recursive handle and dlock_adopt are not cancelled.
  */
-DLOCK_API void dlock_cancel(struct dlock *lock);
+DLOCK_API void dlock_cancel(struct dlock_handle *lock);
 
 /* Forgets a cancel that no acquire has seen. */
-DLOCK_API void dlock_cancel_reset(struct dlock *lock);
+DLOCK_API void dlock_cancel_reset(struct dlock_handle *lock);
 
 /*
  * State and validity of a handle without I/O, async-signal-safe.
@@ -433,20 +476,97 @@ DLOCK_API void dlock_cancel_reset(struct dlock *lock);
  * Both are right even if the process was stopped, or if no thread of the library ran (C2). In a
  * forked child: DLOCK_STATE_FREE and 0.
  */
-DLOCK_API enum dlock_state dlock_state(const struct dlock *lock);
-DLOCK_API int64_t dlock_remaining_ms(const struct dlock *lock); /* 0 unless held and valid */
+DLOCK_API enum dlock_state dlock_state(const struct dlock_handle *lock);
+DLOCK_API int64_t dlock_remaining_ms(const struct dlock_handle *lock); /* 0 unless held and valid */
 
 /* The fencing token of the present or last acquisition, async-signal-safe; 0: none. It rises with
  * each exclusive acquisition of the name. */
-DLOCK_API uint64_t dlock_fence(const struct dlock *lock);
+DLOCK_API uint64_t dlock_fence(const struct dlock_handle *lock);
 
 /* The permit of the present or last acquisition, 0 to limit - 1: the lowest that was free. Always 0
  * for a lock. Async-signal-safe. */
-DLOCK_API uint32_t dlock_permit(const struct dlock *lock);
+DLOCK_API uint32_t dlock_permit(const struct dlock_handle *lock);
 
 /* Writes the owner token in hex, as inspect shows it, if size >= DLOCK_TOKEN_CHARS. Returns its
  * length; 0: not held, or no room. */
-DLOCK_API size_t dlock_token(const struct dlock *lock, char *hex, size_t size);
+DLOCK_API size_t dlock_token(const struct dlock_handle *lock, char *hex, size_t size);
+
+/*
+ * NOTICES, and operations that do not block: for programs with an event loop. The loop waits for
+ * dlock_client_fd to be readable, and then takes all notices:
+ *
+ *     struct dlock_notice notice = DLOCK_NOTICE_INIT;
+ *
+ *     while (dlock_client_next(client, &notice, &err) == 1)
+ *         if (notice.kind == DLOCK_NOTICE_DONE && notice.op == DLOCK_OP_LOCK)
+ *             got_the_lock(notice.user, notice.status);
+ *
+ * examples/loop_epoll.c, loop_uv.c and loop_asyncio.py are whole programs.
+ */
+
+/*
+ * A descriptor that polls readable while notices are queued.
+ *
+ * The client owns it: do not read or close it.
+ * -1: losses go to the callback on_lost, or this is a forked child.
+ */
+DLOCK_API int dlock_client_fd(struct dlock_client *client);
+
+/*
+ * Takes one notice from the queue. Does not block.
+ *
+ * notice: begins as DLOCK_NOTICE_INIT, and is filled as far as its struct_size says.
+ * Returns 1: *notice is filled, and *err has the text of its status, if that is not DLOCK_OK;
+ * 0: none is queued; -1: error, *err says which, and no notice was taken.
+ */
+DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
+                                struct dlock_error *err);
+
+/*
+ * Begins an operation and returns at once: threads of the client make the exchanges with the store.
+ *
+ * op: what to do. timeout_ms: of DLOCK_OP_LOCK and DLOCK_OP_RDLOCK, as for dlock_acquire, counted
+ * from this call; the others ignore it.
+ *
+ * With DLOCK_OK exactly one notice DONE follows; its status is what the blocking function returns.
+ * With any other status nothing was begun: DLOCK_ALREADY (held, in use, or an operation is under
+ * way), DLOCK_LOST, DLOCK_CLOSED, DLOCK_FORKED, DLOCK_UNSUPPORTED, DLOCK_CONFIG, DLOCK_NOMEM, and
+ * DLOCK_INVALID, which a client with on_lost gets always: the callback would run on another thread.
+ *
+ *   - An operation is under way until its DONE was taken. Until then another operation and a
+ *     blocking call on the handle are DLOCK_ALREADY.
+ *   - DONE with DLOCK_OK: held since before the notice was queued. A slow loop may find the lock
+ *     lost already; the notice LOST comes after DONE.
+ *   - dlock_cancel ends DLOCK_OP_LOCK and DLOCK_OP_RDLOCK: DONE has DLOCK_CANCELED, or DLOCK_OK if
+ *     the grant was first. It does nothing else while an operation is under way.
+ *   - From DLOCK_OP_UNLOCK on, do not rely on the lock. dlock_state may say held until DONE.
+ *   - dlock_free cancels the operation, waits for its end, unlocks, and drops the queued notices.
+ *   - After dlock_client_shutdown acquires end with DLOCK_CLOSED. Take their DONEs before
+ *     dlock_client_close, which drops the notices that are queued.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_op_start(struct dlock_handle *lock, enum dlock_op op,
+                                                      int64_t timeout_ms, struct dlock_error *err);
+
+/*
+ * Begins to open a store, and returns before it is connected: a thread of the client looks the name
+ * of the server up, connects and logs in.
+ *
+ * uri, options, out: as for dlock_client_open; options->on_lost has to be NULL.
+ *
+ * With DLOCK_OK the client is there, and one notice OPENED follows, whose status is what
+ * dlock_client_open would return from the store. With any other status there is no client; it is
+ * DLOCK_INVALID, the status of a plugin or of a secret that cannot be loaded, or DLOCK_NOMEM. The
+ * plugin and the files that the URI names are read in the call.
+ *
+ *   - Until OPENED, and after OPENED with another status than DLOCK_OK, the client is as with
+ *     open=lazy: handles can be made, and each operation connects by itself if it has to. The
+ *     operations of dlock_op_start do not wait for OPENED. Blocking calls block.
+ *   - dlock_client_close waits for the end of what was begun, for connect_timeout at most, and
+ *     drops OPENED.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status
+dlock_client_open_start(const char *uri, const struct dlock_client_options *options,
+                        struct dlock_client **out, struct dlock_error *err);
 
 /*
  * Calls fn once for each live holder of a name. A free name has none.
@@ -465,15 +585,45 @@ DLOCK_API enum dlock_status dlock_client_inspect(struct dlock_client *client, co
  *
  * DLOCK_UNSUPPORTED: the store does not show its queue; dlock_holder.waiters may have the count.
  */
-DLOCK_API enum dlock_status dlock_client_waiters(struct dlock_client *client, const void *name,
-                                                 size_t name_len, dlock_waiter_fn *fn, void *arg,
-                                                 struct dlock_error *err);
+DLOCK_API enum dlock_status dlock_client_list_waiters(struct dlock_client *client, const void *name,
+                                                      size_t name_len, dlock_waiter_fn *fn,
+                                                      void *arg, struct dlock_error *err);
 
 /* dlock_client_inspect for all names that begin with prefix; an empty prefix: all names. A
  * snapshot, in no promised order. */
 DLOCK_API enum dlock_status dlock_client_list(struct dlock_client *client, const void *prefix,
                                               size_t prefix_len, dlock_holder_fn *fn, void *arg,
                                               struct dlock_error *err);
+
+/*
+ * Waits until the holder of a name is another than the one with the fencing token known_fence.
+ *
+ * known_fence: the fence of the holder that the caller knows; 0: none, the caller knows the name to
+ * be free, or knows nothing.
+ * timeout_ms: how long to wait, or DLOCK_FOREVER. 0: one question.
+ * fn: called once for each holder then, with DLOCK_OK only. It must not call into the same client.
+ * A next call takes the holder's fence as its known_fence.
+ *
+ *   DLOCK_OK            another holder
+ *   DLOCK_NOT_HELD      the holder that was seen is gone, and nobody holds the name
+ *   DLOCK_TIMEOUT       no change; with known_fence 0: the name is free
+ *   DLOCK_UNSUPPORTED   the store has no DLOCK_CAP_FENCE, or cannot be inspected
+ *   DLOCK_CLOSED        dlock_client_shutdown ended the wait
+ *   others              as dlock_client_inspect
+ *
+ * A semaphore, or readers, may have several holders. While the one with known_fence is among them,
+ * there is no change. When it is gone, fn is called for all others. So a caller follows one holder
+ * after the other; it does not see others come and go.
+ *
+ * The store is asked again and again, after pauses that grow to poll_max: a change that lasts no
+ * longer may be missed, but never the last one. A store that fails is asked again until the
+ * deadline, as by dlock_acquire. Threads of one client that hand a lease to each other are one
+ * holder here.
+ */
+DLOCK_API enum dlock_status dlock_client_observe(struct dlock_client *client, const void *name,
+                                                 size_t name_len, uint64_t known_fence,
+                                                 int64_t timeout_ms, dlock_holder_fn *fn, void *arg,
+                                                 struct dlock_error *err);
 
 /*
  * Takes the name away from its holder. The holder finds out at its next renewal.
@@ -504,6 +654,87 @@ DLOCK_API enum dlock_status dlock_client_break(struct dlock_client *client, cons
 DLOCK_API enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_check_fn *fn,
                                                void *arg, struct dlock_error *err);
 
+/*
+ * SETS: several names that are held together: all of them, or none (C18).
+ *
+ * A set acquires its names one after the other, in the order of their bytes, whatever order the
+ * application writes. So users of sets never wait for each other in a circle. A user that holds a
+ * name by another handle while it waits for a set has no such protection.
+ *
+ * A set is an owner, as a handle is. It is not recursive, whatever the option says.
+ */
+
+#define DLOCK_SET_MAX 32 /* names in a set */
+
+/*
+ * Makes a set. Sends no request.
+ *
+ * names: 1 to DLOCK_SET_MAX different names. lens: their lengths; NULL: each ends with a NUL.
+ * options: of each name; may be NULL.
+ * out: set with DLOCK_OK only. Free the set with dlock_set_free.
+ *
+ * As dlock_new. DLOCK_INVALID: also a name that is twice in the set, no name, or too many.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status
+dlock_set_new(struct dlock_client *client, const char *const *names, const size_t *lens,
+              size_t count, const struct dlock_options *options, struct dlock_set **out,
+              struct dlock_error *err);
+
+/* As dlock_free. All unlocks together take two op_timeouts at most if the store gives no answer. */
+DLOCK_API void dlock_set_free(struct dlock_set *set);
+
+/*
+ * Acquires all names, or none. All of them share the timeout.
+ *
+ *   DLOCK_OK        all are held, and each is valid as dlock_acquire promises
+ *   others          as dlock_acquire, for the first name that was not acquired, which the text
+ *                   names. Those before it were given back
+ *   DLOCK_UNKNOWN   also, whatever the others say: a name could not be given back. At worst it
+ *                   stays taken for one ttl. The text has the reason of both
+ *   DLOCK_CONFIG    also: where leases live in sessions (DLOCK_CAP_SESSION), there are more names
+ *                   than `connections`
+ *
+ * A name whose lease ends while the call waits for the others is acquired again, with all others,
+ * until the deadline; its loss gives a notice all the same. Against a store without an answer the
+ * call takes up to 3 x op_timeout.
+ */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_set_acquire(struct dlock_set *set,
+                                                         enum dlock_mode mode, int64_t timeout_ms,
+                                                         struct dlock_error *err);
+
+/*
+ * Releases all names, also those that are still held after a loss.
+ *
+ *   DLOCK_OK         all released
+ *   DLOCK_LOST       one of them was lost before. The loss is acknowledged, and the set is free
+ *   DLOCK_NOT_HELD   nothing to release
+ *   others           as dlock_unlock. Once the store gives no answer, it is not asked for the rest
+ *                    of the names, which end with their leases. The call may be repeated
+ */
+DLOCK_API enum dlock_status dlock_set_unlock(struct dlock_set *set, struct dlock_error *err);
+
+/* As dlock_renew, for each name, until one of them is not DLOCK_OK. */
+DLOCK_API DLOCK_MUST enum dlock_status dlock_set_renew(struct dlock_set *set, int64_t ttl_ms,
+                                                       struct dlock_error *err);
+
+/* As dlock_cancel and dlock_cancel_reset. */
+DLOCK_API void dlock_set_cancel(struct dlock_set *set);
+DLOCK_API void dlock_set_cancel_reset(struct dlock_set *set);
+
+/*
+ * State and validity of a set without I/O, async-signal-safe. The loss of one name is the loss of
+ * the set; the other names stay held, and are renewed, until dlock_set_unlock.
+ */
+DLOCK_API enum dlock_state dlock_set_state(const struct dlock_set *set);
+DLOCK_API int64_t dlock_set_remaining_ms(const struct dlock_set *set); /* the least of all */
+
+/*
+ * The handle of names[index], for dlock_state, dlock_remaining_ms, dlock_fence and dlock_token, and
+ * to compare with dlock_notice.lock, where a loss of this name is told. NULL: there is no such
+ * index. The set owns the handle.
+ */
+DLOCK_API const struct dlock_handle *dlock_set_member(const struct dlock_set *set, size_t index);
+
 /* One plugin on the search path. Valid during the callback. */
 struct dlock_plugin_info {
     uint32_t struct_size;          /* sizeof(struct dlock_plugin_info) */
@@ -519,8 +750,8 @@ struct dlock_plugin_info {
 typedef int dlock_plugin_fn(void *arg, const struct dlock_plugin_info *info);
 
 /* Calls fn for each plugin on the search path. plugin_dirs: as in dlock_client_options. */
-DLOCK_API enum dlock_status dlock_plugins(const char *plugin_dirs, dlock_plugin_fn *fn, void *arg,
-                                          struct dlock_error *err);
+DLOCK_API enum dlock_status dlock_plugin_list(const char *plugin_dirs, dlock_plugin_fn *fn,
+                                              void *arg, struct dlock_error *err);
 
 #ifdef __cplusplus
 }

@@ -13,9 +13,6 @@
  *             write(page, nightly.fence());
  *         }
  *
- * NAMES. `dlock` is the struct of dlock.h and not a namespace, because one scope cannot have both.
- * All names of this header are members of it. `using namespace dlock` does not work.
- *
  * MUTEXES. dlock::mutex meets TimedLockable, and dlock::shared_mutex meets SharedTimedLockable, so
  * that std::unique_lock, std::shared_lock and std::scoped_lock work with them.
  *   - The thread that locks is the owner, as with std::mutex, and must be the thread that unlocks.
@@ -50,29 +47,28 @@
 #include <string_view>
 #include <system_error>
 
-struct dlock {
-    class outcome;
-    class error;
-    class client;
-    class mutex;
-    class shared_mutex;
+namespace dlock
+{
+class outcome;
+class error;
+class client;
+class mutex;
+class shared_mutex;
+class semaphore;
 
-    dlock() = delete;
+/* Statuses as values of std::error_code. Some compare equal to a std::errc: ALREADY to
+ * resource_deadlock_would_occur, TIMEOUT to timed_out, BUSY to device_or_resource_busy ... */
+const std::error_category &category() noexcept;
 
-    /* Statuses as values of std::error_code. Some compare equal to a std::errc: ALREADY to
-     * resource_deadlock_would_occur, TIMEOUT to timed_out, BUSY to device_or_resource_busy ... */
-    static const std::error_category &category() noexcept;
+/* Structures as their initialisers set them. */
+dlock_options options() noexcept;
+dlock_client_options client_options() noexcept;
 
-    /* Zeroed, with struct_size set. */
-    static dlock_options options() noexcept;
-    static dlock_client_options client_options() noexcept;
-
-    /* Unlocks, and returns what unlock() drops: DLOCK_LOST if the lock was lost before. */
-    template <class Mutex> static outcome unlock(std::unique_lock<Mutex> &lock) noexcept;
-};
+/* Unlocks, and returns what unlock() drops: DLOCK_LOST if the lock was lost before. */
+template <class Mutex> outcome unlock(std::unique_lock<Mutex> &lock) noexcept;
 
 /* What a call did: a status, and a line of text. */
-class dlock::outcome
+class outcome
 {
 public:
     explicit outcome(dlock_status status, const dlock_error &err) noexcept
@@ -99,7 +95,7 @@ private:
     dlock_error err_;
 };
 
-class dlock::error : public std::system_error
+class error : public std::system_error
 {
 public:
     explicit error(const dlock::outcome &outcome)
@@ -116,7 +112,7 @@ private:
 };
 
 /* A store. May be destroyed before its mutexes: they are DLOCK_CLOSED then. */
-class dlock::client
+class client
 {
 public:
     /* uri: NULL is the environment's DLOCK_URI, then the embedded default. Throws dlock::error. */
@@ -170,7 +166,7 @@ private:
     std::unique_ptr<dlock_client, close> client_;
 };
 
-class dlock::mutex
+class mutex
 {
 public:
     /* name: 1 to DLOCK_NAME_MAX bytes of any value. options: label and data are copied. Throws
@@ -221,7 +217,7 @@ public:
     /* dlock_renew, for the calling thread. */
     dlock::outcome renew(std::chrono::milliseconds ttl = std::chrono::milliseconds(0)) noexcept
     {
-        return on_handle([ttl](::dlock *handle, dlock_error *err) {
+        return on_handle([ttl](dlock_handle *handle, dlock_error *err) {
             return dlock_renew(handle, ttl.count(), err);
         });
     }
@@ -229,19 +225,19 @@ public:
     /* About the calling thread's claim. */
     enum dlock_state state() const noexcept
     {
-        ::dlock *handle = native_handle();
+        dlock_handle *handle = native_handle();
 
         return handle ? dlock_state(handle) : DLOCK_STATE_FREE;
     }
     uint64_t fence() const noexcept
     {
-        ::dlock *handle = native_handle();
+        dlock_handle *handle = native_handle();
 
         return handle ? dlock_fence(handle) : 0;
     }
     std::chrono::milliseconds remaining() const noexcept
     {
-        ::dlock *handle = native_handle();
+        dlock_handle *handle = native_handle();
 
         return std::chrono::milliseconds(handle ? dlock_remaining_ms(handle) : 0);
     }
@@ -251,7 +247,7 @@ public:
     void check() const;
 
     /* The calling thread's handle, valid until its unlock; NULL: it has none. */
-    ::dlock *native_handle() const noexcept
+    dlock_handle *native_handle() const noexcept
     {
         std::lock_guard guard(guard_);
         const entry *mine = find(this_thread());
@@ -262,7 +258,7 @@ public:
 protected:
     /* A handle, and the thread that acquires or holds it, or may repeat its release; 0: none. */
     struct entry {
-        ::dlock *handle;
+        dlock_handle *handle;
         uint64_t owner;
     };
 
@@ -291,8 +287,8 @@ private:
         return nullptr;
     }
     dlock::outcome add_handle();
-    dlock::outcome reserve(::dlock *&handle, bool &fresh);
-    void give_back(const ::dlock *handle) noexcept;
+    dlock::outcome reserve(dlock_handle *&handle, bool &fresh);
+    void give_back(const dlock_handle *handle) noexcept;
 
     dlock_client *client_;
     std::string name_;
@@ -304,10 +300,10 @@ private:
 };
 
 /* Needs DLOCK_CAP_RWLOCK for the shared mode. */
-class dlock::shared_mutex : public dlock::mutex
+class shared_mutex : public mutex
 {
 public:
-    using dlock::mutex::mutex;
+    using mutex::mutex;
 
     void lock_shared() { acquire_shared(DLOCK_WAIT).check(); }
     bool try_lock_shared() { return decided(acquire_shared(DLOCK_TRY)); }
@@ -332,11 +328,11 @@ public:
     dlock::outcome downgrade() noexcept
     {
         return on_handle(
-            [](::dlock *handle, dlock_error *err) { return dlock_downgrade(handle, err); });
+            [](dlock_handle *handle, dlock_error *err) { return dlock_downgrade(handle, err); });
     }
 };
 
-inline const std::error_category &dlock::category() noexcept
+inline const std::error_category &category() noexcept
 {
     class statuses : public std::error_category
     {
@@ -363,34 +359,34 @@ inline const std::error_category &dlock::category() noexcept
     return the_category;
 }
 
-inline dlock_options dlock::options() noexcept
+inline dlock_options options() noexcept
 {
     return DLOCK_OPTIONS_INIT;
 }
 
-inline dlock_client_options dlock::client_options() noexcept
+inline dlock_client_options client_options() noexcept
 {
     return DLOCK_CLIENT_OPTIONS_INIT;
 }
 
-template <class Mutex> dlock::outcome dlock::unlock(std::unique_lock<Mutex> &lock) noexcept
+template <class Mutex> dlock::outcome unlock(std::unique_lock<Mutex> &lock) noexcept
 {
     if (lock.owns_lock())
         return lock.release()->release();
     return outcome(DLOCK_NOT_HELD, dlock_error DLOCK_ERROR_INIT);
 }
 
-inline void dlock::outcome::check() const
+inline void outcome::check() const
 {
     if (status_ != DLOCK_OK)
         throw dlock::error(*this);
 }
 
 /* A handle that no thread has. */
-inline dlock::outcome dlock::mutex::add_handle()
+inline dlock::outcome mutex::add_handle()
 {
     dlock_error err = DLOCK_ERROR_INIT;
-    ::dlock *handle = nullptr;
+    dlock_handle *handle = nullptr;
     entry &added = entries_.emplace_back();
     dlock_status status = dlock_new(client_, name_.data(), name_.size(), &options_, &handle, &err);
 
@@ -402,7 +398,7 @@ inline dlock::outcome dlock::mutex::add_handle()
 }
 
 /* The handle of the calling thread. fresh: the thread had none. */
-inline dlock::outcome dlock::mutex::reserve(::dlock *&handle, bool &fresh)
+inline dlock::outcome mutex::reserve(dlock_handle *&handle, bool &fresh)
 {
     std::lock_guard guard(guard_);
     uint64_t me = this_thread();
@@ -421,7 +417,7 @@ inline dlock::outcome dlock::mutex::reserve(::dlock *&handle, bool &fresh)
     return added;
 }
 
-inline void dlock::mutex::give_back(const ::dlock *handle) noexcept
+inline void mutex::give_back(const dlock_handle *handle) noexcept
 {
     std::lock_guard guard(guard_);
 
@@ -430,9 +426,9 @@ inline void dlock::mutex::give_back(const ::dlock *handle) noexcept
             each.owner = 0;
 }
 
-inline dlock::outcome dlock::mutex::acquire_as(dlock_mode mode, int64_t timeout_ms)
+inline dlock::outcome mutex::acquire_as(dlock_mode mode, int64_t timeout_ms)
 {
-    ::dlock *handle = nullptr;
+    dlock_handle *handle = nullptr;
     bool fresh = false;
     dlock::outcome reserved = reserve(handle, fresh);
     dlock_error err = DLOCK_ERROR_INIT;
@@ -445,9 +441,9 @@ inline dlock::outcome dlock::mutex::acquire_as(dlock_mode mode, int64_t timeout_
     return dlock::outcome(status, err);
 }
 
-template <class Call> dlock::outcome dlock::mutex::on_handle(Call call) noexcept
+template <class Call> dlock::outcome mutex::on_handle(Call call) noexcept
 {
-    ::dlock *handle = native_handle();
+    dlock_handle *handle = native_handle();
     dlock_error err = DLOCK_ERROR_INIT;
 
     if (handle) {
@@ -458,17 +454,17 @@ template <class Call> dlock::outcome dlock::mutex::on_handle(Call call) noexcept
     return dlock::outcome(DLOCK_NOT_HELD, err);
 }
 
-inline dlock::outcome dlock::mutex::release() noexcept
+inline dlock::outcome mutex::release() noexcept
 {
     return release_as(true);
 }
 
 /* repeats: the thread keeps its handle if the store does not answer. */
-inline dlock::outcome dlock::mutex::release_as(bool repeats) noexcept
+inline dlock::outcome mutex::release_as(bool repeats) noexcept
 {
-    ::dlock *handle = native_handle();
+    dlock_handle *handle = native_handle();
     dlock::outcome outcome =
-        on_handle([](::dlock *held, dlock_error *err) { return dlock_unlock(held, err); });
+        on_handle([](dlock_handle *held, dlock_error *err) { return dlock_unlock(held, err); });
 
     bool ended = !repeats || outcome.status() == DLOCK_OK || outcome.status() == DLOCK_LOST ||
                  outcome.status() == DLOCK_NOT_HELD; /* else: it may be repeated */
@@ -478,7 +474,7 @@ inline dlock::outcome dlock::mutex::release_as(bool repeats) noexcept
     return outcome;
 }
 
-inline void dlock::mutex::check() const
+inline void mutex::check() const
 {
     dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_state now = state();
@@ -489,7 +485,7 @@ inline void dlock::mutex::check() const
         throw dlock::error(dlock::outcome(DLOCK_NOT_HELD, err));
 }
 
-inline bool dlock::mutex::decided(const dlock::outcome &outcome)
+inline bool mutex::decided(const dlock::outcome &outcome)
 {
     if (outcome.status() == DLOCK_BUSY || outcome.status() == DLOCK_TIMEOUT)
         return false;
@@ -498,7 +494,7 @@ inline bool dlock::mutex::decided(const dlock::outcome &outcome)
 }
 
 template <class Rep, class Period>
-int64_t dlock::mutex::timeout_ms(const std::chrono::duration<Rep, Period> &limit)
+int64_t mutex::timeout_ms(const std::chrono::duration<Rep, Period> &limit)
 {
     using years = std::chrono::duration<double, std::ratio<31557600>>;
 
@@ -508,5 +504,7 @@ int64_t dlock::mutex::timeout_ms(const std::chrono::duration<Rep, Period> &limit
         return DLOCK_FOREVER;
     return std::chrono::ceil<std::chrono::milliseconds>(limit).count();
 }
+
+} // namespace dlock
 
 #endif

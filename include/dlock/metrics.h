@@ -7,7 +7,7 @@
  * time from any thread, and wait for no call that is in progress.
  *
  * WHAT IS COUNTED. Each call that began to acquire counts once, when it has ended, whichever
- * function made it: dlock_acquire, dlock_start, dlock_set_acquire (each name of the set). Not
+ * function made it: dlock_acquire, dlock_op_start, dlock_set_acquire (each name of the set). Not
  * counted are calls that are refused at once for their arguments or for the state of the handle, an
  * acquire of a recursive handle that holds the lock, and dlock_adopt; the time for which an adopted
  * lock is held counts.

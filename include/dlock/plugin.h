@@ -484,8 +484,8 @@ struct dlock_backend_ops {
 
     /* ---- ABI 2.1 ends here. ---- */
 
-    /* For dlock_client_waiters: the live queue entries of one name, a call each, in the order of
-     * the queue, from position 0 on. NULL: UNSUPPORTED. */
+    /* For dlock_client_list_waiters: the live queue entries of one name, a call each, in the order
+     * of the queue, from position 0 on. NULL: UNSUPPORTED. */
     enum dlock_status (*list_waiters)(void *self, const unsigned char *name, uint32_t name_len,
                                       int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
                                       struct dlock_error *err);

@@ -40,7 +40,7 @@ check "two calls of scripts are a pair on Redis" says \
     '.cases[] | select(.workload == "alone" and .subject == "redis") |
      .script_calls.median >= 1.9 and .script_calls.median < 2.5'
 check "operations of one thread, on all eight" says \
-    '[.cases[] | select(.workload == "names" and (.subject | test(", dlock_start")) and .pairs_per_s.min > 0)] | length == 8'
+    '[.cases[] | select(.workload == "names" and (.subject | test(", dlock_op_start")) and .pairs_per_s.min > 0)] | length == 8'
 check "a queue that gives fences: 11 commands a turn" says \
     '.cases[] | select(.workload == "processes" and .subject == "bare queue, fence and grant") |
      .commands.median > 10 and .commands.median < 12'

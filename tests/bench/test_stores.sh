@@ -62,10 +62,10 @@ check "the end of a holder by SIGKILL and a close have times" says \
 check "a limit gives a ratio" says \
     '.cases[] | select(.workload == "alone" and .subject == "sqlite") | .rate_over_limit.median > 0'
 check "operations of one thread, where each has a name of its own" says \
-    '[.cases[] | select(.subject == "sqlite, dlock_start" or .subject == "memory, dlock_start") |
+    '[.cases[] | select(.subject == "sqlite, dlock_op_start" or .subject == "memory, dlock_op_start") |
       select(.workload == "names" and .least_over_most.min > 0)] | length == 2'
 check "and nowhere else" says \
-    'all(.cases[] | select(.subject | test("dlock_start")); .workload == "names")'
+    'all(.cases[] | select(.subject | test("dlock_op_start")); .workload == "names")'
 check "leases are counted, and none is lost" says \
     'all(.cases[] | select(.workload == "leases"); .leases_lost.max == 0)'
 check "no lock is shared where nobody reads, and a store is fair to its one user" says \

@@ -78,7 +78,7 @@ void dlt_case_inspect_tells_all(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 20000, .label = "nightly report"};
-    struct dlock *lock = dlt_lock_with(run, client, "x", &options);
+    struct dlock_handle *lock = dlt_lock_with(run, client, "x", &options);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_holder holder = dlt_inspect(other, &name);
     int64_t ttl_ms = dlt_ttl(client, options.ttl_ms);
@@ -118,7 +118,7 @@ void dlt_case_inspect_tells_all(struct dlt_run *run)
 void dlt_case_inspect_forgets_the_expired(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", 150);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", 150);
     struct dlt_name name = dlt_name(run, "x");
 
     DLT_TAKE(lock);
@@ -154,7 +154,7 @@ void dlt_case_list_by_prefix(struct dlt_run *run)
 {
     static const char *const suffixes[] = {"a-0", "a-1", "a%2", "b-3", "A-4"};
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *locks[5];
+    struct dlock_handle *locks[5];
     struct dlt_name all = dlt_name(run, ""), some = dlt_name(run, "a-"), none = dlt_name(run, "_");
     struct listing listing = {.run = run};
 
@@ -191,7 +191,8 @@ void dlt_case_list_by_prefix(struct dlt_run *run)
 void dlt_case_break_by_owner(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", 0), *next = dlt_lease(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", 0),
+                        *next = dlt_lease(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     char owner[DLOCK_TOKEN_CHARS] = "", wrong[DLOCK_TOKEN_CHARS] = "";
 

@@ -19,7 +19,7 @@ static struct dlock_client *adopting_client(const struct dlt_run *run)
     return client;
 }
 
-static void token_of(const struct dlock *lock, char token[DLOCK_TOKEN_CHARS])
+static void token_of(const struct dlock_handle *lock, char token[DLOCK_TOKEN_CHARS])
 {
     DLT_CHECK(dlock_token(lock, token, DLOCK_TOKEN_CHARS) == DLOCK_TOKEN_CHARS - 1,
               "dlock_token of a held lock does not give %d characters", DLOCK_TOKEN_CHARS - 1);
@@ -30,15 +30,15 @@ void dlt_case_adopt_by_token(struct dlt_run *run)
 {
     struct dlock_client *client = adopting_client(run), *other = dlt_client(run, NULL);
     int64_t ttl_ms = dlt_kept_ttl_ms(run);
-    struct dlock *giver = dlt_lease(run, client, "x", ttl_ms),
-                 *late = dlt_lock(run, client, "x", 0);
-    struct dlock *heirs[2] = {dlt_lock(run, other, "x", ttl_ms),
-                              dlt_lock(run, client, "x", ttl_ms)};
+    struct dlock_handle *giver = dlt_lease(run, client, "x", ttl_ms),
+                        *late = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *heirs[2] = {dlt_lock(run, other, "x", ttl_ms),
+                                     dlt_lock(run, client, "x", ttl_ms)};
     char token[2][DLOCK_TOKEN_CHARS];
     uint64_t fence;
 
     for (int i = 0; i < 2; i++) {
-        struct dlock *heir = heirs[i];
+        struct dlock_handle *heir = heirs[i];
 
         DLT_TAKE(giver);
         token_of(giver, token[0]);
@@ -74,7 +74,8 @@ void dlt_case_adopt_from_the_dead(struct dlt_run *run)
 {
     struct dlock_client *client = adopting_client(run);
     int64_t ttl_ms = dlt_kept_ttl_ms(run);
-    struct dlock *heir = dlt_lock(run, client, "x", ttl_ms), *late = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *heir = dlt_lock(run, client, "x", ttl_ms),
+                        *late = dlt_lock(run, client, "x", 0);
     struct dlt_child giver;
     uint64_t fence = 0;
 
@@ -102,9 +103,9 @@ void dlt_case_adopt_from_the_dead(struct dlt_run *run)
 void dlt_case_adopt_after_a_handoff(struct dlt_run *run)
 {
     struct dlock_client *client = adopting_client(run), *other = dlt_client(run, NULL);
-    struct dlock *turns[] = {dlt_lock(run, client, "x", 0), dlt_lock(run, client, "x", 0),
-                             dlt_lock(run, client, "x", 0)};
-    struct dlock *heir = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *turns[] = {dlt_lock(run, client, "x", 0), dlt_lock(run, client, "x", 0),
+                                    dlt_lock(run, client, "x", 0)};
+    struct dlock_handle *heir = dlt_lock(run, other, "x", 0);
     char token[DLOCK_TOKEN_CHARS];
     struct dlt_waiter waiter;
 
@@ -142,8 +143,8 @@ void dlt_case_adopt_after_a_handoff(struct dlt_run *run)
 void dlt_case_adopt_shared(struct dlt_run *run)
 {
     struct dlock_client *client = adopting_client(run);
-    struct dlock *reader = dlt_lease(run, client, "x", 30000),
-                 *late = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *reader = dlt_lease(run, client, "x", 30000),
+                        *late = dlt_lock(run, client, "x", 0);
     char token[DLOCK_TOKEN_CHARS];
     struct dlt_child heir;
 
@@ -173,8 +174,9 @@ static void refusals(const struct dlt_run *run, struct dlock_client *client)
                                       "0123456789abcdef0123456789abcdef0",
                                       "0123456789abcdef0123456789abcdeg",
                                       "0x23456789abcdef0123456789abcdef"};
-    struct dlock *holder = dlt_lock(run, client, "x", 0), *heir = dlt_lock(run, client, "x", 0);
-    struct dlock *elsewhere = dlt_lock(run, client, "y", 0);
+    struct dlock_handle *holder = dlt_lock(run, client, "x", 0),
+                        *heir = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *elsewhere = dlt_lock(run, client, "y", 0);
     char token[DLOCK_TOKEN_CHARS];
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -197,7 +199,7 @@ static void refusals(const struct dlt_run *run, struct dlock_client *client)
 void dlt_case_adopt_or_a_refusal(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *holder = NULL, *heir = NULL;
+    struct dlock_handle *holder = NULL, *heir = NULL;
     char token[DLOCK_TOKEN_CHARS];
 
     if (!dlt_ends_with_claim(client) && dlt_can_inspect(client)) {
@@ -220,10 +222,10 @@ void dlt_case_adopt_permit(struct dlt_run *run)
     struct dlock_client *client = adopting_client(run), *other = dlt_client(run, NULL);
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 30000, .limit = 2, .renew = DLOCK_OFF};
-    struct dlock *first = dlt_lock_with(run, client, "x", &options);
-    struct dlock *second = dlt_lock_with(run, client, "x", &options);
-    struct dlock *heir = dlt_lock(run, other, "x", 30000);
-    struct dlock *late = dlt_lock_with(run, other, "x", &options);
+    struct dlock_handle *first = dlt_lock_with(run, client, "x", &options);
+    struct dlock_handle *second = dlt_lock_with(run, client, "x", &options);
+    struct dlock_handle *heir = dlt_lock(run, other, "x", 30000);
+    struct dlock_handle *late = dlt_lock_with(run, other, "x", &options);
     char token[DLOCK_TOKEN_CHARS];
 
     DLT_OK(dlock_trylock(first, &dlt_err));
@@ -253,8 +255,9 @@ void dlt_case_adopt_permit(struct dlt_run *run)
 void dlt_case_adopt_twice(struct dlt_run *run)
 {
     struct dlock_client *client = adopting_client(run);
-    struct dlock *giver = dlt_lease(run, client, "x", 30000), *next = dlt_lock(run, client, "x", 0);
-    struct dlock *heirs[2] = {dlt_lock(run, client, "x", 0), dlt_lock(run, client, "x", 0)};
+    struct dlock_handle *giver = dlt_lease(run, client, "x", 30000),
+                        *next = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *heirs[2] = {dlt_lock(run, client, "x", 0), dlt_lock(run, client, "x", 0)};
     char token[DLOCK_TOKEN_CHARS];
 
     DLT_OK(dlock_trylock(giver, &dlt_err));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does dlock_start keep C19: one DONE for each operation, and a lock that is held with it? */
+/* Does dlock_op_start keep C19: one DONE for each operation, and a lock that is held with it? */
 #include "conformance.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 /* Long enough for a slow machine. */
 #define LONG_MS 30000
 
-static struct dlock_notice done_of(struct dlock_client *client, const struct dlock *lock,
+static struct dlock_notice done_of(struct dlock_client *client, const struct dlock_handle *lock,
                                    enum dlock_op op)
 {
     struct dlock_notice notice = {.struct_size = sizeof notice};
@@ -34,15 +34,16 @@ static void nothing_queued(struct dlock_client *client)
     DLT_CHECK(dlock_client_next(client, &notice, NULL) == 0, "a notice too many");
 }
 
-static void start(struct dlock *lock, enum dlock_op op, int64_t timeout_ms)
+static void start(struct dlock_handle *lock, enum dlock_op op, int64_t timeout_ms)
 {
-    DLT_OK(dlock_start(lock, op, timeout_ms, &dlt_err));
+    DLT_OK(dlock_op_start(lock, op, timeout_ms, &dlt_err));
 }
 
 void dlt_case_async_lock_and_unlock(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0), *rival = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0),
+                        *rival = dlt_lock(run, other, "x", 0);
     struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
     struct dlock_notice notice;
 
@@ -73,7 +74,7 @@ void dlt_case_async_lock_and_unlock(struct dlt_run *run)
 }
 
 /* On a busy machine the last answer before the deadline may come too late. */
-static void times_out(struct dlock_client *client, struct dlock *lock)
+static void times_out(struct dlock_client *client, struct dlock_handle *lock)
 {
     enum dlock_status status = DLOCK_UNKNOWN;
 
@@ -87,7 +88,8 @@ static void times_out(struct dlock_client *client, struct dlock *lock)
 }
 
 /* A release, and the grant that it makes possible: the two notices come in either order. */
-static void handed_on(struct dlock_client *client, struct dlock *from, struct dlock *to)
+static void handed_on(struct dlock_client *client, struct dlock_handle *from,
+                      struct dlock_handle *to)
 {
     struct dlock_notice notice = {.struct_size = sizeof notice};
     bool released = false, granted = false;
@@ -107,8 +109,9 @@ static void handed_on(struct dlock_client *client, struct dlock *from, struct dl
 void dlt_case_async_waits(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0), *rival = dlt_lock(run, other, "x", 0);
-    struct dlock *third = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0),
+                        *rival = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *third = dlt_lock(run, client, "x", 0);
 
     DLT_TAKE(rival);
     start(lock, DLOCK_OP_LOCK, DLOCK_TRY);
@@ -136,7 +139,8 @@ void dlt_case_async_waits(struct dlt_run *run)
 void dlt_case_async_cancel(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0), *rival = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0),
+                        *rival = dlt_lock(run, other, "x", 0);
 
     DLT_TAKE(rival);
     for (int i = 0; i < 3; i++) {
@@ -165,28 +169,29 @@ void dlt_case_async_cancel(struct dlt_run *run)
 void dlt_case_async_one_at_a_time(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0), *rival = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0),
+                        *rival = dlt_lock(run, other, "x", 0);
 
     DLT_TAKE(rival);
     start(lock, DLOCK_OP_LOCK, DLOCK_FOREVER);
     DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_ALREADY);
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_ALREADY);
     DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_ALREADY);
-    DLT_STATUS(dlock_start(lock, DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_ALREADY);
-    DLT_STATUS(dlock_start(lock, DLOCK_OP_UNLOCK, 0, &dlt_err), DLOCK_ALREADY);
+    DLT_STATUS(dlock_op_start(lock, DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_ALREADY);
+    DLT_STATUS(dlock_op_start(lock, DLOCK_OP_UNLOCK, 0, &dlt_err), DLOCK_ALREADY);
     DLT_OK(dlock_unlock(rival, &dlt_err));
     while (dlock_state(lock) != DLOCK_STATE_HELD)
         dlt_sleep_ms(5);
     /* Its DONE was not taken yet. */
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_ALREADY);
     DONE(client, lock, DLOCK_OP_LOCK, DLOCK_OK);
-    DLT_STATUS(dlock_start(lock, DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_ALREADY);
+    DLT_STATUS(dlock_op_start(lock, DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_ALREADY);
     DLT_OK(dlock_renew(lock, 0, &dlt_err));
     DLT_OK(dlock_unlock(lock, &dlt_err));
     nothing_queued(client);
-    DLT_STATUS(dlock_start(NULL, DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_INVALID);
-    DLT_STATUS(dlock_start(lock, (enum dlock_op)99, 0, &dlt_err), DLOCK_INVALID);
-    DLT_STATUS(dlock_start(lock, DLOCK_OP_LOCK, -9, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_op_start(NULL, DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_op_start(lock, (enum dlock_op)99, 0, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_op_start(lock, DLOCK_OP_LOCK, -9, &dlt_err), DLOCK_INVALID);
     dlock_free(lock);
     dlock_free(rival);
     dlock_client_close(client);
@@ -197,7 +202,7 @@ void dlt_case_async_one_at_a_time(struct dlt_run *run)
 void dlt_case_async_loss_after_done(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", 400);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", 400);
     struct dlock_notice notice = {.struct_size = sizeof notice};
     int64_t deadline_ns = dlt_now_ns() + LONG_MS * DLT_NS_PER_MS;
 
@@ -208,7 +213,7 @@ void dlt_case_async_loss_after_done(struct dlt_run *run)
     DONE(client, lock, DLOCK_OP_LOCK, DLOCK_OK);
     DLT_CHECK(dlt_event_await(client, &notice, LONG_MS), "no second notice, want LOST");
     DLT_CHECK(notice.kind == DLOCK_NOTICE_LOST && notice.lock == lock, "want LOST after DONE");
-    DLT_STATUS(dlock_start(lock, DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_LOST);
+    DLT_STATUS(dlock_op_start(lock, DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_LOST);
     start(lock, DLOCK_OP_UNLOCK, 0);
     DONE(client, lock, DLOCK_OP_UNLOCK, DLOCK_LOST);
     nothing_queued(client);
@@ -226,11 +231,11 @@ void dlt_case_async_needs_notices(struct dlt_run *run)
 {
     struct dlock_client_options options = {.struct_size = sizeof options, .on_lost = refuse_loss};
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     DLT_OK(dlock_client_open(run->uri, &options, &client, &dlt_err));
     lock = dlt_lock(run, client, "x", 0);
-    DLT_STATUS(dlock_start(lock, DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_op_start(lock, DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_INVALID);
     dlock_free(lock);
     dlock_client_close(client);
 }
@@ -239,9 +244,11 @@ void dlt_case_async_needs_notices(struct dlt_run *run)
 void dlt_case_async_free_and_close(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *rival = dlt_lock(run, other, "x", 0), *waits = dlt_lock(run, client, "x", 0),
-                 *behind = dlt_lock(run, client, "x", 0), *fresh = dlt_lock(run, client, "y", 0);
-    struct dlock *left[2];
+    struct dlock_handle *rival = dlt_lock(run, other, "x", 0),
+                        *waits = dlt_lock(run, client, "x", 0),
+                        *behind = dlt_lock(run, client, "x", 0),
+                        *fresh = dlt_lock(run, client, "y", 0);
+    struct dlock_handle *left[2];
 
     DLT_TAKE(rival);
     start(waits, DLOCK_OP_LOCK, DLOCK_FOREVER);
@@ -266,10 +273,10 @@ void dlt_case_async_free_and_close(struct dlt_run *run)
     DONE(client, left[1], DLOCK_OP_LOCK, DLOCK_OK);
     dlock_client_shutdown(client);
     DONE(client, left[0], DLOCK_OP_LOCK, DLOCK_CLOSED);
-    DLT_STATUS(dlock_start(left[0], DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_CLOSED);
+    DLT_STATUS(dlock_op_start(left[0], DLOCK_OP_LOCK, 0, &dlt_err), DLOCK_CLOSED);
     start(left[1], DLOCK_OP_UNLOCK, 0); /* may be done, or not, when the client is closed */
     dlock_client_close(client);
-    DLT_STATUS(dlock_start(left[1], DLOCK_OP_UNLOCK, 0, &dlt_err), DLOCK_CLOSED);
+    DLT_STATUS(dlock_op_start(left[1], DLOCK_OP_UNLOCK, 0, &dlt_err), DLOCK_CLOSED);
     dlock_free(left[0]);
     dlock_free(left[1]);
     DLT_OK(dlock_unlock(rival, &dlt_err));
@@ -284,7 +291,8 @@ void dlt_case_async_free_and_close(struct dlt_run *run)
 void dlt_case_async_fork(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0), *waits = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0),
+                        *waits = dlt_lock(run, client, "x", 0);
     struct dlock_notice notice = {.struct_size = sizeof notice};
     int status = 0;
     pid_t pid;
@@ -297,7 +305,7 @@ void dlt_case_async_fork(struct dlt_run *run)
     pid = fork();
     DLT_CHECK(pid >= 0, "fork");
     if (pid == 0) {
-        int wrong = dlock_start(lock, DLOCK_OP_UNLOCK, 0, NULL) != DLOCK_FORKED;
+        int wrong = dlock_op_start(lock, DLOCK_OP_UNLOCK, 0, NULL) != DLOCK_FORKED;
 
         wrong += dlock_client_fd(client) != -1;
         wrong += dlock_client_next(client, &notice, NULL) != -1;
@@ -329,7 +337,7 @@ struct adder {
 static void *adder_run(void *arg)
 {
     struct adder *adder = arg;
-    struct dlock *lock = dlt_lock(adder->run, adder->client, "sum", 0);
+    struct dlock_handle *lock = dlt_lock(adder->run, adder->client, "sum", 0);
 
     for (int i = 0; i < adder->rounds; i++) {
         DLT_OK(dlock_timedlock(lock, 4 * LONG_MS, &dlt_err));
@@ -349,7 +357,7 @@ void dlt_case_async_excludes(struct dlt_run *run)
     int64_t sum = 0;
     struct adder here = {run, client, &sum, 10}, there = {run, other, &sum, 10};
     pthread_t threads[2] = {dlt_thread(adder_run, &here), dlt_thread(adder_run, &there)};
-    struct dlock *locks[ADDERS];
+    struct dlock_handle *locks[ADDERS];
     int left = ADDERS * 10, rounds[ADDERS] = {0};
 
     for (int i = 0; i < ADDERS; i++) {
@@ -390,7 +398,7 @@ void dlt_case_async_excludes(struct dlt_run *run)
 void dlt_case_async_many(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *locks[MANY];
+    struct dlock_handle *locks[MANY];
     int done[MANY] = {0}, held = 0;
 
     for (int i = 0; i < MANY; i++) {
@@ -429,7 +437,7 @@ static void opens(struct dlt_run *run, struct dlock_client **client)
 }
 
 /* An operation begins before the client is opened; its DONE may come first. */
-static void opened_and_locked(struct dlock_client *client, struct dlock *lock)
+static void opened_and_locked(struct dlock_client *client, struct dlock_handle *lock)
 {
     struct dlock_notice notice = {.struct_size = sizeof notice};
     int opened = 0, locked = 0;
@@ -452,7 +460,7 @@ void dlt_case_async_open(struct dlt_run *run)
 {
     struct dlock_client_options options = {.struct_size = sizeof options, .on_lost = refuse_loss};
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     DLT_STATUS(dlock_client_open_start(run->uri, &options, &client, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_client_open_start("no-such-scheme://x", NULL, &client, &dlt_err),

@@ -9,7 +9,7 @@
 
 struct queue {
     struct dlock_client *client, *other;
-    struct dlock *holder, *foreign;
+    struct dlock_handle *holder, *foreign;
     struct dlt_waiter waiters[WAITERS]; /* half behind each of the two */
 };
 
@@ -59,7 +59,7 @@ void dlt_case_shutdown_ends_waits(struct dlt_run *run)
 
 void dlt_case_close_ends_waits(struct dlt_run *run)
 {
-    struct dlock *next = NULL;
+    struct dlock_handle *next = NULL;
     struct queue queue;
     int64_t start_ns = 0;
 
@@ -83,7 +83,7 @@ void dlt_case_close_ends_waits(struct dlt_run *run)
 void dlt_case_free_ends_a_wait(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client_patient(run), *other = dlt_client(run, NULL);
-    struct dlock *holder = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *holder = dlt_lock(run, other, "x", 0);
     struct dlt_waiter waiters[2];
     int64_t start_ns = 0;
 
@@ -108,7 +108,7 @@ void dlt_case_free_ends_a_wait(struct dlt_run *run)
 void dlt_case_free_unlocks(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0), *next = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0), *next = dlt_lock(run, other, "x", 0);
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
     DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
@@ -134,7 +134,8 @@ static int entries(const char *path)
 static void open_use_close(const struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0), *second = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0),
+                        *second = dlt_lock(run, client, "x", 0);
 
     enum dlock_status status;
 

@@ -2,7 +2,7 @@
 /* What a holder publishes with its claim. */
 #include "conformance.h"
 
-#include <dlock/observe.h>
+#include <dlock/dlock.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -67,8 +67,8 @@ static void want(const struct dlt_run *run, struct dlock_client *client,
     }
 }
 
-static struct dlock *publisher(const struct dlt_run *run, struct dlock_client *client,
-                               const void *data, size_t len, int64_t limit)
+static struct dlock_handle *publisher(const struct dlt_run *run, struct dlock_client *client,
+                                      const void *data, size_t len, int64_t limit)
 {
     struct dlock_options options = {.struct_size = sizeof options,
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
@@ -90,7 +90,7 @@ void dlt_case_data_are_bytes(struct dlt_run *run)
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (unsigned char)i;
     for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
-        struct dlock *lock = publisher(run, client, data, lens[i], 0);
+        struct dlock_handle *lock = publisher(run, client, data, lens[i], 0);
 
         DLT_TAKE(lock);
         want(run, other, &name, data, lens[i], "of a holder");
@@ -98,7 +98,7 @@ void dlt_case_data_are_bytes(struct dlt_run *run)
     }
     memset(data, 0, sizeof data);
     for (size_t len = 1; len < 4; len++) {
-        struct dlock *lock = publisher(run, client, data, len, 0);
+        struct dlock_handle *lock = publisher(run, client, data, len, 0);
 
         DLT_TAKE(lock);
         want(run, other, &name, data, len, "that are zero");
@@ -113,8 +113,9 @@ void dlt_case_data_belong_to_the_claim(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
     char text[] = "http://10.0.0.3:8080";
-    struct dlock *lock = publisher(run, client, text, strlen(text), 0);
-    struct dlock *next = publisher(run, other, "b", 1, 0), *plain = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = publisher(run, client, text, strlen(text), 0);
+    struct dlock_handle *next = publisher(run, other, "b", 1, 0),
+                        *plain = dlt_lock(run, client, "x", 0);
 
     memset(text, '-', strlen(text)); /* the handle has a copy */
     DLT_TAKE(lock);
@@ -145,7 +146,7 @@ struct candidate {
     const struct dlt_run *run;
     struct dlock_client *client;
     struct dlt_name name;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     const char *word; /* label and data; of some the data are empty */
     size_t len;
     _Atomic int done;
@@ -249,7 +250,8 @@ void dlt_case_data_of_each_holder(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     uint32_t caps = dlock_client_caps(client);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock *a = publisher(run, client, "a", 1, 0), *b = publisher(run, other, "bb", 2, 0);
+    struct dlock_handle *a = publisher(run, client, "a", 1, 0),
+                        *b = publisher(run, other, "bb", 2, 0);
 
     if ((caps & DLOCK_CAP_RWLOCK) != 0) {
         DLT_OK(dlock_tryrdlock(a, &dlt_err));
@@ -289,12 +291,13 @@ void dlt_case_data_end_with_the_claim(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock *lock = publisher(run, client, "a", 1, 0), *plain = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = publisher(run, client, "a", 1, 0),
+                        *plain = dlt_lock(run, other, "x", 0);
     struct shown shown;
 
     if ((dlock_client_caps(client) & DLOCK_CAP_KEEP) != 0) {
         DLT_TAKE(lock);
-        DLT_OK(dlock_keep(lock, 30000, &dlt_err));
+        DLT_OK(dlock_keep_name(lock, 30000, &dlt_err));
         DLT_OK(dlock_unlock(lock, &dlt_err));
         shown = inspect(other, &name);
         DLT_CHECK(shown.count == 1 && shown.holders[0].kept == 1, "the name is not kept");
@@ -320,7 +323,7 @@ void dlt_case_data_are_adopted(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock *lock = publisher(run, client, "a", 1, 0), *heir;
+    struct dlock_handle *lock = publisher(run, client, "a", 1, 0), *heir;
     char token[DLOCK_TOKEN_CHARS];
 
     if (dlt_ends_with_claim(client))
@@ -351,18 +354,20 @@ void dlt_case_data_are_observed(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock *a = publisher(run, other, "a", 1, 0), *b = publisher(run, other, "bb", 2, 0);
+    struct dlock_handle *a = publisher(run, other, "a", 1, 0),
+                        *b = publisher(run, other, "bb", 2, 0);
     struct shown shown = {0};
 
     DLT_TAKE(a);
-    DLT_OK(dlock_observe(client, name.text, name.len, 0, 20000, shown_add, &shown, &dlt_err));
+    DLT_OK(
+        dlock_client_observe(client, name.text, name.len, 0, 20000, shown_add, &shown, &dlt_err));
     DLT_CHECK(shown.count == 1 && shown.holders[0].len == 1, "%u bytes of the first one",
               shown.holders[0].len);
     DLT_OK(dlock_unlock(a, &dlt_err));
     DLT_TAKE(b);
     shown.count = 0;
-    DLT_OK(dlock_observe(client, name.text, name.len, shown.holders[0].fence, 20000, shown_add,
-                         &shown, &dlt_err));
+    DLT_OK(dlock_client_observe(client, name.text, name.len, shown.holders[0].fence, 20000,
+                                shown_add, &shown, &dlt_err));
     DLT_CHECK(shown.count == 1 && shown.holders[0].len == 2 &&
                   memcmp(shown.holders[0].data, "bb", 2) == 0,
               "%u bytes of the second one", shown.holders[0].len);
@@ -379,7 +384,7 @@ void dlt_case_data_or_a_refusal(struct dlt_run *run)
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_options options = {.struct_size = sizeof options};
     bool able = (dlock_client_caps(client) & DLOCK_CAP_DATA) != 0;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     options.data = data;
     options.data_len = sizeof data;

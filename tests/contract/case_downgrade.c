@@ -8,7 +8,8 @@
 void dlt_case_downgrade_lets_readers_in(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0), *writer = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0),
+                        *writer = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_waiter near;
     struct dlt_holder holder;
@@ -58,7 +59,7 @@ static void *gap_hammer(void *arg)
 {
     struct gap *gap = arg;
     struct dlock_client *client = dlt_client(gap->run, NULL);
-    struct dlock *lock = dlt_lock(gap->run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(gap->run, client, "x", 0);
 
     while (!gap->stop) {
         enum dlock_status status = dlock_trylock(lock, &dlt_err);
@@ -83,7 +84,7 @@ static void *gap_waiter(void *arg)
 {
     struct gap *gap = arg;
     struct dlock_client *client = dlt_client(gap->run, NULL);
-    struct dlock *lock = dlt_lock(gap->run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(gap->run, client, "x", 0);
     int queue = (dlock_client_caps(client) & DLOCK_CAP_QUEUE) != 0;
 
     while (!gap->stop) {
@@ -101,7 +102,7 @@ static void *gap_waiter(void *arg)
 void dlt_case_downgrade_leaves_no_gap(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct gap gap = {.run = run};
     pthread_t hammer = dlt_thread(gap_hammer, &gap), waiter = dlt_thread(gap_waiter, &gap);
 
@@ -127,7 +128,7 @@ void dlt_case_downgrade_keeps_the_order(struct dlt_run *run)
 {
     struct dlt_text lease = dlt_waiter_lease(run, 30000);
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_client *clients[2];
     struct dlt_waiter writer, reader;
@@ -158,7 +159,8 @@ void dlt_case_downgrade_is_renewed(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     int64_t ttl_ms = dlt_kept_ttl_ms(run);
-    struct dlock *lock = dlt_lock(run, client, "x", ttl_ms), *late = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", ttl_ms),
+                        *late = dlt_lock(run, other, "x", 0);
 
     DLT_TAKE(lock);
     DLT_OK(dlock_downgrade(lock, &dlt_err));
@@ -178,7 +180,7 @@ void dlt_case_downgrade_is_renewed(struct dlt_run *run)
 void dlt_case_downgrade_or_a_refusal(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     int can = (dlock_client_caps(client) & DLOCK_CAP_DOWNGRADE) != 0;
 

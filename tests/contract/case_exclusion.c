@@ -13,8 +13,8 @@
 void dlt_case_exclusion_handles(struct dlt_run *run)
 {
     struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
-    struct dlock *a = dlt_lock(run, one, "x", 0);
-    struct dlock *locks[2] = {dlt_lock(run, one, "x", 0), dlt_lock(run, two, "x", 0)};
+    struct dlock_handle *a = dlt_lock(run, one, "x", 0);
+    struct dlock_handle *locks[2] = {dlt_lock(run, one, "x", 0), dlt_lock(run, two, "x", 0)};
 
     for (int i = 0; i < 2; i++) {
         DLT_OK(dlock_trylock(a, &dlt_err));
@@ -45,7 +45,7 @@ static void *crowd_member(void *arg)
 {
     struct crowd *crowd = arg;
     int me = atomic_fetch_add(&crowd->next, 1);
-    struct dlock *lock = dlt_lock(crowd->run, crowd->clients[me % 2], "crowd", 0);
+    struct dlock_handle *lock = dlt_lock(crowd->run, crowd->clients[me % 2], "crowd", 0);
 
     for (int turn = 0; turn < TURNS; turn++) {
         int seen = 0;
@@ -81,12 +81,12 @@ void dlt_case_exclusion_threads(struct dlt_run *run)
 void dlt_case_exclusion_expiry(struct dlt_run *run)
 {
     struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
-    struct dlock *a = dlt_lease(run, one, "x", 250), *b = dlt_lease(run, two, "x", 250);
+    struct dlock_handle *a = dlt_lease(run, one, "x", 250), *b = dlt_lease(run, two, "x", 250);
     int rounds = dlt_ttl(one, 250) < 1000 ? 6 : 3;
 
     DLT_TAKE(a);
     for (int i = 0; i < rounds; i++) {
-        struct dlock *holder = i % 2 == 0 ? a : b, *next = i % 2 == 0 ? b : a;
+        struct dlock_handle *holder = i % 2 == 0 ? a : b, *next = i % 2 == 0 ? b : a;
 
         DLT_OK(dlock_timedlock(next, 10000, &dlt_err));
         DLT_CHECK(dlock_state(holder) == DLOCK_STATE_LOST && dlock_remaining_ms(holder) == 0,

@@ -11,7 +11,7 @@
 
 struct lease {
     const struct dlt_run *run;
-    struct dlock *lock, *next; /* of two clients; the second asks all the time */
+    struct dlock_handle *lock, *next; /* of two clients; the second asks all the time */
     int64_t ttl_ms;
     int64_t start_ns;
     int with_claim; /* it ends with the claim */

@@ -17,7 +17,7 @@ static void fence_rise(uint64_t *last, uint64_t fence, const char *after)
 void dlt_case_fence_rises(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *a = dlt_lock(run, client, "x", 0), *b = dlt_lease(run, other, "x", 150);
+    struct dlock_handle *a = dlt_lock(run, client, "x", 0), *b = dlt_lease(run, other, "x", 150);
     struct dlt_name name = dlt_name(run, "x");
     int breaks = dlt_can_break(run, client);
     uint64_t last = 0;
@@ -48,7 +48,7 @@ void dlt_case_fence_rises(struct dlt_run *run)
 void dlt_case_fence_rises_for_waiters(struct dlt_run *run)
 {
     struct dlock_client *clients[2] = {dlt_client(run, NULL), dlt_client(run, NULL)};
-    struct dlock *locks[4];
+    struct dlock_handle *locks[4];
     struct dlt_waiter waiter;
     uint64_t last = 0;
 
@@ -72,7 +72,7 @@ void dlt_case_fence_stays_when_renewed(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     int64_t ttl_ms = dlt_kept_ttl_ms(run);
-    struct dlock *lock = dlt_lock(run, client, "x", ttl_ms);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", ttl_ms);
     struct dlt_name name = dlt_name(run, "x");
     uint64_t fence = 0;
 
@@ -92,7 +92,7 @@ void dlt_case_fence_stays_when_renewed(struct dlt_run *run)
 void dlt_case_fence_over_processes(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_child child;
     uint64_t last = 0;
 
@@ -116,7 +116,7 @@ void dlt_case_fence_on_demand(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock_options options = {.struct_size = sizeof options, .fence = DLOCK_ON};
     int has_fence = (dlock_client_caps(client) & DLOCK_CAP_FENCE) != 0;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     DLT_STATUS(dlock_new(client, "x", 1, &options, &lock, &dlt_err),
                has_fence ? DLOCK_OK : DLOCK_UNSUPPORTED);

@@ -21,11 +21,11 @@ static bool no_info(void *arg, const struct dlock_holder *info)
 }
 
 /* The number of calls that did not say FORKED, or that said something was held. */
-static int forked_calls(struct dlock_client *client, struct dlock *lock)
+static int forked_calls(struct dlock_client *client, struct dlock_handle *lock)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_notice event = {.struct_size = sizeof event};
-    struct dlock *fresh = NULL;
+    struct dlock_handle *fresh = NULL;
     char token[DLOCK_TOKEN_CHARS];
     int wrong = 0;
 
@@ -72,7 +72,8 @@ void dlt_case_fork_child_is_told(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     int64_t ttl_ms = dlt_kept_ttl_ms(run);
-    struct dlock *lock = dlt_lock(run, client, "x", ttl_ms), *next = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", ttl_ms),
+                        *next = dlt_lock(run, other, "x", 0);
     int wrong = 0;
     pid_t pid = 0;
 
@@ -99,7 +100,7 @@ void dlt_case_fork_child_is_told(struct dlt_run *run)
 /* Fork while other threads are inside calls: the child must not hang on a lock they held. */
 static void *busy_thread(void *arg)
 {
-    struct dlock *lock = arg;
+    struct dlock_handle *lock = arg;
 
     while (dlock_trylock(lock, &dlt_err) != DLOCK_CLOSED)
         if (dlock_unlock(lock, &dlt_err) == DLOCK_OK)
@@ -110,7 +111,7 @@ static void *busy_thread(void *arg)
 void dlt_case_fork_amid_calls(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *locks[3];
+    struct dlock_handle *locks[3];
     pthread_t threads[3];
 
     for (int i = 0; i < 3; i++) {
@@ -136,7 +137,7 @@ void dlt_case_fork_amid_calls(struct dlt_run *run)
 void dlt_case_exec_closes_descriptors(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_waiter waiter;
     int output[2];
     char text[1024] = "";
@@ -173,7 +174,7 @@ void dlt_case_exec_closes_descriptors(struct dlt_run *run)
 void dlt_case_exec_child_is_a_stranger(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_child child;
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
@@ -262,7 +263,7 @@ void dlt_case_signals_are_left_alone(struct dlt_run *run)
     const char *known[16];
     size_t known_count = threads_read(names, known);
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     dispositions_read(before, &mask_before);
     client = dlt_client(run, NULL);

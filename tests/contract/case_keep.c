@@ -6,8 +6,8 @@
 
 #define KEEP_MS 1500
 
-static struct dlock *keeper(const struct dlt_run *run, struct dlock_client *client, int64_t keep_ms,
-                            int64_t limit)
+static struct dlock_handle *keeper(const struct dlt_run *run, struct dlock_client *client,
+                                   int64_t keep_ms, int64_t limit)
 {
     struct dlock_options options = {.struct_size = sizeof options,
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
@@ -38,8 +38,9 @@ static void want_kept(const struct dlt_run *run, struct dlock_client *client)
 void dlt_case_keep_takes_the_name(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = keeper(run, client, 30000, 0), *brief = keeper(run, client, KEEP_MS, 0);
-    struct dlock *far = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = keeper(run, client, 30000, 0),
+                        *brief = keeper(run, client, KEEP_MS, 0);
+    struct dlock_handle *far = dlt_lock(run, other, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     int64_t start_ns = 0;
 
@@ -73,7 +74,7 @@ void dlt_case_keep_takes_the_name(struct dlt_run *run)
 void dlt_case_keep_lets_nobody_in(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = keeper(run, client, KEEP_MS, 0);
+    struct dlock_handle *lock = keeper(run, client, KEEP_MS, 0);
     struct dlt_waiter near, far;
     int64_t start_ns = dlt_now_ns();
 
@@ -97,17 +98,18 @@ void dlt_case_keep_lets_nobody_in(struct dlt_run *run)
 void dlt_case_keep_is_taken_back(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = keeper(run, client, 30000, 0), *plain = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = keeper(run, client, 30000, 0),
+                        *plain = dlt_lock(run, other, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
 
-    DLT_STATUS(dlock_keep(lock, 1, &dlt_err), DLOCK_NOT_HELD);
+    DLT_STATUS(dlock_keep_name(lock, 1, &dlt_err), DLOCK_NOT_HELD);
     DLT_OK(dlock_trylock(lock, &dlt_err));
-    DLT_STATUS(dlock_keep(lock, -1, &dlt_err), DLOCK_INVALID);
-    DLT_STATUS(dlock_keep(lock, INT64_C(7) * 86400000 + 1, &dlt_err), DLOCK_INVALID);
-    DLT_OK(dlock_keep(lock, 0, &dlt_err));
+    DLT_STATUS(dlock_keep_name(lock, -1, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_keep_name(lock, INT64_C(7) * 86400000 + 1, &dlt_err), DLOCK_INVALID);
+    DLT_OK(dlock_keep_name(lock, 0, &dlt_err));
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_OK(dlock_trylock(plain, &dlt_err));
-    DLT_OK(dlock_keep(plain, 30000, &dlt_err));
+    DLT_OK(dlock_keep_name(plain, 30000, &dlt_err));
     DLT_OK(dlock_unlock(plain, &dlt_err));
     DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_BUSY);
     dlt_break(run, client, &name);
@@ -127,7 +129,8 @@ void dlt_case_keep_is_taken_back(struct dlt_run *run)
 void dlt_case_keep_and_limit(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = keeper(run, client, KEEP_MS, 2), *next = keeper(run, other, KEEP_MS, 2);
+    struct dlock_handle *lock = keeper(run, client, KEEP_MS, 2),
+                        *next = keeper(run, other, KEEP_MS, 2);
     int64_t start_ns = dlt_now_ns();
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
@@ -150,7 +153,7 @@ void dlt_case_keep_or_a_refusal(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_options options = {.struct_size = sizeof options};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     options.keep_ms = INT64_C(7) * 86400000 + 1;
     DLT_STATUS(dlock_new(client, name.text, name.len, &options, &lock, &dlt_err), DLOCK_INVALID);
@@ -162,7 +165,7 @@ void dlt_case_keep_or_a_refusal(struct dlt_run *run)
                    DLOCK_UNSUPPORTED);
         lock = dlt_lock(run, client, "x", 0);
         DLT_OK(dlock_trylock(lock, &dlt_err));
-        DLT_STATUS(dlock_keep(lock, 50, &dlt_err), DLOCK_UNSUPPORTED);
+        DLT_STATUS(dlock_keep_name(lock, 50, &dlt_err), DLOCK_UNSUPPORTED);
     } else {
         DLT_OK(dlock_new(client, name.text, name.len, &options, &lock, &dlt_err));
         DLT_STATUS(dlock_tryrdlock(lock, &dlt_err), DLOCK_INVALID);

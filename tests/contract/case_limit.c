@@ -9,8 +9,8 @@
 
 #define LIMIT 3
 
-static struct dlock *semaphore(const struct dlt_run *run, struct dlock_client *client,
-                               int64_t limit)
+static struct dlock_handle *semaphore(const struct dlt_run *run, struct dlock_client *client,
+                                      int64_t limit)
 {
     struct dlock_options options = {
         .struct_size = sizeof options, .op_timeout_ms = dlt_op_timeout_ms(run), .limit = limit};
@@ -18,7 +18,7 @@ static struct dlock *semaphore(const struct dlt_run *run, struct dlock_client *c
     return dlt_lock_with(run, client, "x", &options);
 }
 
-static void want_permit(const struct dlock *lock, uint32_t want)
+static void want_permit(const struct dlock_handle *lock, uint32_t want)
 {
     DLT_CHECK(dlock_permit(lock) == want, "the permit is %u, want %u", dlock_permit(lock), want);
 }
@@ -56,7 +56,7 @@ static void want_seen(const struct dlt_run *run, struct dlock_client *client, un
 void dlt_case_limit_permits(struct dlt_run *run)
 {
     struct dlock_client *clients[LIMIT + 1];
-    struct dlock *locks[LIMIT + 1];
+    struct dlock_handle *locks[LIMIT + 1];
     struct dlt_name name = dlt_name(run, "x");
     uint64_t fence = 0;
 
@@ -132,7 +132,7 @@ void dlt_case_limit_of_many(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
     struct many_seen inspected = {0}, listed = {0};
-    struct dlock *locks[MANY];
+    struct dlock_handle *locks[MANY];
 
     for (int i = 0; i < MANY; i++) {
         locks[i] = semaphore(run, client, MANY);
@@ -152,7 +152,7 @@ void dlt_case_limit_of_many(struct dlt_run *run)
     dlock_client_close(client);
 }
 
-static void want_config(struct dlock *lock, const char *one, const char *other)
+static void want_config(struct dlock_handle *lock, const char *one, const char *other)
 {
     DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_CONFIG);
     DLT_CHECK(strstr(dlt_err.message, one) != NULL && strstr(dlt_err.message, other) != NULL,
@@ -163,9 +163,9 @@ static void want_config(struct dlock *lock, const char *one, const char *other)
 void dlt_case_limit_is_one_number(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *three = semaphore(run, client, 3), *more = semaphore(run, client, 3);
-    struct dlock *five = semaphore(run, other, 5), *lock = semaphore(run, other, 0);
-    struct dlock *near = semaphore(run, client, 1);
+    struct dlock_handle *three = semaphore(run, client, 3), *more = semaphore(run, client, 3);
+    struct dlock_handle *five = semaphore(run, other, 5), *lock = semaphore(run, other, 0);
+    struct dlock_handle *near = semaphore(run, client, 1);
 
     DLT_OK(dlock_trylock(three, &dlt_err));
     DLT_OK(dlock_trylock(more, &dlt_err));
@@ -214,7 +214,7 @@ static void *race_member(void *arg)
 {
     struct race *race = arg;
     int number = atomic_fetch_add(&race->next, 1);
-    struct dlock *lock = semaphore(race->run, race->clients[number % CLIENTS], LIMIT);
+    struct dlock_handle *lock = semaphore(race->run, race->clients[number % CLIENTS], LIMIT);
 
     for (int i = 0; i < TURNS; i++) {
         uint32_t permit = 0;
@@ -264,7 +264,7 @@ void dlt_case_limit_is_fifo(struct dlt_run *run)
     struct dlt_text lease = dlt_waiter_lease(run, 30000);
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock *holders[LIMIT], *late = semaphore(run, client, LIMIT);
+    struct dlock_handle *holders[LIMIT], *late = semaphore(run, client, LIMIT);
     struct dlt_child parties[LINE];
     int64_t last_ns = 0;
 
@@ -298,7 +298,7 @@ void dlt_case_limit_is_fifo(struct dlt_run *run)
 void dlt_case_limit_with_the_dead(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *first = semaphore(run, client, 2), *second = semaphore(run, client, 2);
+    struct dlock_handle *first = semaphore(run, client, 2), *second = semaphore(run, client, 2);
     int64_t start_ns = 0, ttl_ms = dlt_kept_ttl_ms(run);
     struct dlt_child dead;
 
@@ -327,7 +327,7 @@ void dlt_case_limit_or_a_refusal(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_options options = {.struct_size = sizeof options};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         options.limit = bad[i];

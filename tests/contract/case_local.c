@@ -17,7 +17,7 @@ void dlt_case_local_line_is_fifo(struct dlt_run *run)
     struct dlt_waiter waiters[LINE];
 
     for (int round = 0; round < 4; round++) {
-        struct dlock *holder = dlt_lock(run, round % 2 == 0 ? client : other, "x", 0);
+        struct dlock_handle *holder = dlt_lock(run, round % 2 == 0 ? client : other, "x", 0);
 
         DLT_OK(dlock_timedlock(holder, 10000, &dlt_err));
         for (int i = 0; i < LINE; i++)
@@ -43,7 +43,8 @@ void dlt_case_local_line_is_fifo(struct dlt_run *run)
 void dlt_case_local_line_is_not_passed(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *holder = dlt_lock(run, client, "x", 0), *late = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *holder = dlt_lock(run, client, "x", 0),
+                        *late = dlt_lock(run, client, "x", 0);
     struct dlt_waiter waiter;
     int64_t start_ns = 0;
 
@@ -76,8 +77,9 @@ void dlt_case_local_line_holds_by_itself(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "queue=off&handoff=0"),
                         *other = dlt_client(run, NULL);
-    struct dlock *holder = dlt_lock(run, other, "x", 0), *lock = dlt_lock(run, client, "x", 0);
-    struct dlock *late = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *holder = dlt_lock(run, other, "x", 0),
+                        *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *late = dlt_lock(run, client, "x", 0);
     struct dlt_hammer hammer;
     struct dlt_waiter waiter;
 
@@ -103,8 +105,8 @@ void dlt_case_local_line_holds_by_itself(struct dlt_run *run)
 void dlt_case_local_given_up_at_the_handoff(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *holder = dlt_lock(run, client, "x", 0);
-    struct dlock *locks[2] = {dlt_lock(run, client, "x", 0), dlt_lock(run, client, "x", 0)};
+    struct dlock_handle *holder = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *locks[2] = {dlt_lock(run, client, "x", 0), dlt_lock(run, client, "x", 0)};
     struct dlt_waiter waiters[2];
 
     for (int i = 0; i < ROUNDS; i++) {
@@ -149,7 +151,7 @@ static void *ledger_member(void *arg)
 {
     struct ledger *ledger = arg;
     int me = atomic_fetch_add(&ledger->next, 1);
-    struct dlock *lock = dlt_lock(ledger->run, ledger->clients[me % 3 == 2], "x", 0);
+    struct dlock_handle *lock = dlt_lock(ledger->run, ledger->clients[me % 3 == 2], "x", 0);
     int line;
 
     for (int i = 0; i < TURNS; i++) {
@@ -187,7 +189,7 @@ void dlt_case_handoff_fences_rise(struct dlt_run *run)
 }
 
 /* From one handle to another; both are of one client, and `to` waits before `from` unlocks. */
-static void hand_on(struct dlock *from, struct dlock *to)
+static void hand_on(struct dlock_handle *from, struct dlock_handle *to)
 {
     struct dlt_waiter waiter;
 
@@ -201,9 +203,9 @@ static void hand_on(struct dlock *from, struct dlock *to)
 void dlt_case_handoff_between_ttls(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *first = dlt_lock(run, client, "x", 60000),
-                 *brief = dlt_lock(run, client, "x", 20000);
-    struct dlock *same = dlt_lock(run, client, "x", 60000);
+    struct dlock_handle *first = dlt_lock(run, client, "x", 60000),
+                        *brief = dlt_lock(run, client, "x", 20000);
+    struct dlock_handle *same = dlt_lock(run, client, "x", 60000);
     struct dlt_name name = dlt_name(run, "x");
     int64_t brief_ms = dlt_ttl(client, 20000), same_ms = dlt_ttl(client, 60000);
 
@@ -234,7 +236,7 @@ void dlt_case_handoff_then_loss(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
     char token[DLOCK_TOKEN_CHARS] = "";
-    struct dlock *locks[3];
+    struct dlock_handle *locks[3];
     struct dlock_notice event = {.struct_size = sizeof event};
 
     if (!dlt_can_break(run, client))
@@ -276,11 +278,12 @@ void dlt_case_handoff_is_kept_as_asked(struct dlt_run *run)
                                  .ttl_ms = ttl_ms,
                                  .op_timeout_ms = dlt_op_timeout_ms(run),
                                  .max_hold_ms = 1000};
-    struct dlock *from[3] = {dlt_lease(run, client, "x", ttl_ms),
-                             dlt_lock(run, client, "y", ttl_ms),
-                             dlt_lock(run, client, "z", ttl_ms)};
-    struct dlock *to[3] = {dlt_lock(run, client, "x", ttl_ms), dlt_lease(run, client, "y", ttl_ms),
-                           dlt_lock_with(run, client, "z", &hold)};
+    struct dlock_handle *from[3] = {dlt_lease(run, client, "x", ttl_ms),
+                                    dlt_lock(run, client, "y", ttl_ms),
+                                    dlt_lock(run, client, "z", ttl_ms)};
+    struct dlock_handle *to[3] = {dlt_lock(run, client, "x", ttl_ms),
+                                  dlt_lease(run, client, "y", ttl_ms),
+                                  dlt_lock_with(run, client, "z", &hold)};
 
     for (int i = 0; i < 3; i++) {
         DLT_TAKE(from[i]);
@@ -304,10 +307,10 @@ void dlt_case_handoff_is_kept_as_asked(struct dlt_run *run)
  * first; `told`: the holder's store has told of him. Returns how often they passed it on before he
  * got it. */
 static int turns_until_foreign(const struct dlt_run *run, struct dlock_client *client,
-                               struct dlock *holder, int told)
+                               struct dlock_handle *holder, int told)
 {
     struct dlock_client *foreign = dlt_client(run, NULL);
-    struct dlock *locks[2] = {holder, dlt_lock(run, client, "x", 0)};
+    struct dlock_handle *locks[2] = {holder, dlt_lock(run, client, "x", 0)};
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_waiter far, near;
     int turns = 0;
@@ -344,7 +347,7 @@ static int turns_until_foreign(const struct dlt_run *run, struct dlock_client *c
 void dlt_case_handoff_lets_others_in(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *never = dlt_client(run, "handoff=0");
-    struct dlock *lock = dlt_lock(run, client, "x", 0), *none = dlt_lock(run, never, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0), *none = dlt_lock(run, never, "x", 0);
     int turns = 0;
 
     DLT_OK(dlock_trylock(lock, &dlt_err));

@@ -16,7 +16,7 @@ static void nothing_more(struct dlock_client *client)
     DLT_CHECK(poll(&fd, 1, 0) == 0, "the event descriptor is readable and no event is queued");
 }
 
-static void lost_calls_answer_lost(struct dlock *lock)
+static void lost_calls_answer_lost(struct dlock_handle *lock)
 {
     for (int i = 0; i < 2; i++) {
         DLT_STATE(lock, DLOCK_STATE_LOST, "after the loss, before the unlock that acknowledges it");
@@ -30,8 +30,8 @@ static void lost_calls_answer_lost(struct dlock *lock)
 }
 
 /* Takes a lease, and waits for its loss, which comes 1500 ms after the ttl at the latest. */
-static void expiry_await(const struct dlt_run *run, struct dlock_client *client, struct dlock *lock,
-                         struct dlock_notice *event, int64_t ttl_ms)
+static void expiry_await(const struct dlt_run *run, struct dlock_client *client,
+                         struct dlock_handle *lock, struct dlock_notice *event, int64_t ttl_ms)
 {
     int64_t taken_ns = 0;
 
@@ -50,7 +50,7 @@ void dlt_case_loss_by_expiry(struct dlt_run *run)
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .renew = DLOCK_OFF,
                                     .user = &options};
-    struct dlock *lock = dlt_lock_with(run, client, "x", &options);
+    struct dlock_handle *lock = dlt_lock_with(run, client, "x", &options);
     struct dlock_notice event = {.struct_size = sizeof event};
     int64_t ttl_ms = dlt_ttl(client, options.ttl_ms);
 
@@ -76,7 +76,8 @@ void dlt_case_loss_by_break(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     int64_t ttl_ms = dlt_ttl(client, dlt_kept_ttl_ms(run)), start_ns = 0;
     int64_t most_ms = ttl_ms * 2 / 3 + 300 + run->slack_ms;
-    struct dlock *lock = dlt_lock(run, client, "x", ttl_ms), *next = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", ttl_ms),
+                        *next = dlt_lock(run, other, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_notice event = {.struct_size = sizeof event};
 
@@ -100,7 +101,7 @@ void dlt_case_loss_by_break(struct dlt_run *run)
 void dlt_case_loss_found_by_renew(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", 30000);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", 30000);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_notice event = {.struct_size = sizeof event};
 
@@ -121,7 +122,8 @@ void dlt_case_loss_found_by_renew(struct dlt_run *run)
 void dlt_case_loss_found_by_unlock(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", 30000), *next = dlt_lease(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", 30000),
+                        *next = dlt_lease(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
@@ -161,7 +163,7 @@ void dlt_case_loss_callback(struct dlt_run *run)
     struct dlock_client_options options = {
         .struct_size = sizeof options, .on_lost = on_lost, .on_lost_arg = &told};
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     DLT_OK(dlock_client_open(run->uri, &options, &client, &dlt_err));
     DLT_CHECK(dlock_client_fd(client) == -1, "dlock_client_fd is %d beside a callback, want -1",
@@ -185,8 +187,9 @@ void dlt_case_loss_callback(struct dlt_run *run)
 void dlt_case_loss_leaves_the_next_holder_alone(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", 300), *next = dlt_lock(run, other, "x", 0);
-    struct dlock *third = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", 300),
+                        *next = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *third = dlt_lock(run, other, "x", 0);
 
     DLT_TAKE(lock);
     DLT_OK(dlock_timedlock(next, dlt_ttl(client, 300) + 9700, &dlt_err));
@@ -205,7 +208,8 @@ void dlt_case_loss_leaves_the_next_holder_alone(struct dlt_run *run)
 void dlt_case_loss_is_not_renewed_away(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", 300), *next = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", 300),
+                        *next = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
 
     DLT_TAKE(lock);
@@ -223,7 +227,7 @@ void dlt_case_loss_is_not_renewed_away(struct dlt_run *run)
 void dlt_case_loss_dies_with_the_handle(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", 100);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", 100);
     struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
 
     DLT_TAKE(lock);

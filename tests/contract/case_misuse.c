@@ -8,7 +8,7 @@
 void dlt_case_misuse_of_a_handle(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
 
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
     DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_NOT_HELD);
@@ -28,7 +28,8 @@ void dlt_case_misuse_of_a_handle(struct dlt_run *run)
 void dlt_case_misuse_of_a_waiting_handle(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *holder = dlt_lock(run, client, "x", 0), *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *holder = dlt_lock(run, client, "x", 0),
+                        *lock = dlt_lock(run, client, "x", 0);
     struct dlt_waiter waiter;
 
     DLT_OK(dlock_trylock(holder, &dlt_err));
@@ -47,7 +48,7 @@ void dlt_case_misuse_of_a_waiting_handle(struct dlt_run *run)
 static void options_refused(struct dlock_client *client, const struct dlock_options *options,
                             const char *what)
 {
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     enum dlock_status status = dlock_new(client, "x", 1, options, &lock, &dlt_err);
 
     DLT_CHECK(status == DLOCK_INVALID, "%s: %s, want INVALID", what,
@@ -65,7 +66,7 @@ void dlt_case_misuse_of_options(struct dlt_run *run)
 {
     static const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     REFUSED(client, .ttl_ms = 49);
     REFUSED(client, .ttl_ms = 1);
@@ -93,7 +94,7 @@ void dlt_case_misuse_of_options(struct dlt_run *run)
 /* This one is held for that long. */
 static void longest_taken(const struct dlt_run *run, struct dlock_client *client, int64_t ttl_ms)
 {
-    struct dlock *lock = dlt_lease(run, client, "x", ttl_ms);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", ttl_ms);
     struct dlt_name name = dlt_name(run, "x");
     int64_t spare_ms = ttl_ms / 10 < 60000 ? ttl_ms / 10 : 60000;
 
@@ -115,7 +116,7 @@ static int64_t longest_find(struct dlock_client *client, int64_t refused_ms)
 {
     struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = refused_ms};
     int64_t least_ms = dlt_ttl(client, 50);
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     DLT_STATUS(dlock_new(client, "x", 1, &options, &lock, &dlt_err), DLOCK_CONFIG);
     DLT_CHECK(lock == NULL && dlt_err.message[0] != '\0', "the refusal made a handle or no text");
@@ -136,7 +137,7 @@ static int64_t longest_asked(const struct dlt_run *run, struct dlock_client *cli
 {
     struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = refused_ms};
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     DLT_OK(dlock_new(client, name.text, name.len, &options, &lock, &dlt_err));
     DLT_STATUS(dlock_trylock(lock, &dlt_err), DLOCK_CONFIG);
@@ -156,7 +157,7 @@ void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
 {
     static const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *shortest = NULL;
+    struct dlock_handle *shortest = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
     longest_taken(run, client, longest_ms(run, client, week_ms));
@@ -174,7 +175,7 @@ void dlt_case_ttl_from_least_to_most(struct dlt_run *run)
 static void ttl_taken(const struct dlt_run *run, struct dlock_client *client, int64_t asked_ms)
 {
     int64_t ttl_ms = dlt_ttl(client, asked_ms);
-    struct dlock *lock = dlt_lease(run, client, "x", asked_ms);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", asked_ms);
     struct dlt_name name = dlt_name(run, "x");
     int64_t shown_ms = 0, start_ns = 0, left_ms = 0;
     enum dlock_status status;
@@ -231,7 +232,7 @@ void dlt_case_ttl_is_foretold(struct dlt_run *run)
 void dlt_case_misuse_of_pointers(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     DLT_STATUS(dlock_client_open(run->uri, NULL, NULL, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_new(NULL, "x", 1, NULL, &lock, &dlt_err), DLOCK_INVALID);
@@ -286,7 +287,7 @@ void dlt_case_misuse_of_defaults(struct dlt_run *run)
 void dlt_case_errors_keep_to_their_size(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     unsigned char memory[sizeof(struct dlock_error)];
     struct dlock_error full = DLOCK_ERROR_INIT, *small = (struct dlock_error *)(void *)memory;
     const uint32_t size = offsetof(struct dlock_error, nodes);

@@ -6,7 +6,7 @@
 void dlt_case_modes_or_a_refusal(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *a = dlt_lock(run, client, "x", 0), *b = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *a = dlt_lock(run, client, "x", 0), *b = dlt_lock(run, client, "x", 0);
     int shared = (dlock_client_caps(client) & DLOCK_CAP_RWLOCK) != 0;
     enum dlock_status want = shared ? DLOCK_OK : DLOCK_UNSUPPORTED;
 

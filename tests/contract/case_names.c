@@ -102,8 +102,8 @@ static bool name_expect(void *arg, const struct dlock_holder *info)
 void dlt_case_names_are_bytes(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "connections=256"); /* all are held at once */
-    struct dlock *locks[2 * TAILS] = {NULL};
-    struct dlock *second = NULL;
+    struct dlock_handle *locks[2 * TAILS] = {NULL};
+    struct dlock_handle *second = NULL;
     int shown = dlt_can_inspect(client);
     char name[DLOCK_NAME_MAX];
 
@@ -137,7 +137,7 @@ void dlt_case_names_have_limits(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     char name[DLOCK_NAME_MAX + 1];
-    struct dlock *locks[3] = {NULL}, *none = NULL;
+    struct dlock_handle *locks[3] = {NULL}, *none = NULL;
 
     memset(name, 'n', sizeof name);
     memcpy(name, run->prefix, strlen(run->prefix));
@@ -163,7 +163,7 @@ void dlt_case_names_have_limits(struct dlt_run *run)
 void dlt_case_names_of_one_byte(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     /* Other runs use these names as well: wait for them. */
     for (int byte = 0; byte < 256; byte += 15) {
@@ -192,7 +192,7 @@ void dlt_case_names_by_the_thousand(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "op_timeout=15s");
     const int64_t short_ms = dlt_kept_ttl_ms(run) + 1000; /* fifty are renewed in that time */
-    struct dlock **locks = calloc(MANY, sizeof(struct dlock *));
+    struct dlock_handle **locks = calloc(MANY, sizeof(struct dlock_handle *));
     struct dlt_name prefix = dlt_name(run, "many-");
     enum dlock_status status = DLOCK_INTERNAL;
     int listed = 0;

@@ -3,7 +3,7 @@
 #include "child.h"
 #include "conformance.h"
 
-#include <dlock/observe.h>
+#include <dlock/dlock.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ static enum dlock_status observe(struct dlock_client *client, const struct dlt_n
                                  uint64_t seen, int64_t timeout_ms, uint64_t *fence)
 {
     *fence = 0;
-    return dlock_observe(client, name->text, name->len, seen, timeout_ms, fence_take, fence,
-                         &dlt_err);
+    return dlock_client_observe(client, name->text, name->len, seen, timeout_ms, fence_take, fence,
+                                &dlt_err);
 }
 
 void dlt_case_observe_each_change(struct dlt_run *run)
@@ -64,26 +64,27 @@ static bool told_add(void *arg, const struct dlock_holder *holder)
 }
 
 /* `seen` holds the name beside another one; it goes, and later the other one goes. */
-static void want_told(struct dlock_client *client, const struct dlt_name *name, struct dlock *seen,
-                      struct dlock *other)
+static void want_told(struct dlock_client *client, const struct dlt_name *name,
+                      struct dlock_handle *seen, struct dlock_handle *other)
 {
     struct told told = {0};
 
-    DLT_OK(dlock_observe(client, name->text, name->len, 0, 10000, told_add, &told, &dlt_err));
+    DLT_OK(
+        dlock_client_observe(client, name->text, name->len, 0, 10000, told_add, &told, &dlt_err));
     DLT_CHECK(told.count == 2, "%u holders were told, want 2", told.count);
     told = (struct told){0};
-    DLT_STATUS(dlock_observe(client, name->text, name->len, dlock_fence(seen), 200, told_add, &told,
-                             &dlt_err),
+    DLT_STATUS(dlock_client_observe(client, name->text, name->len, dlock_fence(seen), 200, told_add,
+                                    &told, &dlt_err),
                DLOCK_TIMEOUT);
     DLT_CHECK(told.count == 0, "%u holders were told of no change", told.count);
     DLT_OK(dlock_unlock(seen, &dlt_err));
-    DLT_OK(dlock_observe(client, name->text, name->len, dlock_fence(seen), 10000, told_add, &told,
-                         &dlt_err));
+    DLT_OK(dlock_client_observe(client, name->text, name->len, dlock_fence(seen), 10000, told_add,
+                                &told, &dlt_err));
     DLT_CHECK(told.count == 1 && told.fence == dlock_fence(other),
               "%u holders were told, the last one with fence %" PRIu64, told.count, told.fence);
     DLT_OK(dlock_unlock(other, &dlt_err));
-    DLT_STATUS(dlock_observe(client, name->text, name->len, dlock_fence(other), 10000, told_add,
-                             &told, &dlt_err),
+    DLT_STATUS(dlock_client_observe(client, name->text, name->len, dlock_fence(other), 10000,
+                                    told_add, &told, &dlt_err),
                DLOCK_NOT_HELD);
 }
 
@@ -92,7 +93,7 @@ void dlt_case_observe_several(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock_options options = {.struct_size = sizeof options, .limit = 3};
-    struct dlock *locks[2] = {NULL, NULL};
+    struct dlock_handle *locks[2] = {NULL, NULL};
     struct dlt_name name = dlt_name(run, "x");
 
     if (!dlt_can_inspect(client))
@@ -132,8 +133,9 @@ void dlt_case_observe_ends(struct dlt_run *run)
 
     if (!dlt_can_inspect(client))
         dlt_skip("this store has no inspect");
-    DLT_STATUS(dlock_observe(client, "", 0, 0, 0, fence_take, &none, &dlt_err), DLOCK_INVALID);
-    DLT_STATUS(dlock_observe(client, "x", 1, 0, 0, NULL, NULL, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_client_observe(client, "", 0, 0, 0, fence_take, &none, &dlt_err),
+               DLOCK_INVALID);
+    DLT_STATUS(dlock_client_observe(client, "x", 1, 0, 0, NULL, NULL, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(observe(client, &name, 0, -2, &none), DLOCK_INVALID);
     thread = dlt_thread(shutdown_main, client);
     DLT_STATUS(observe(client, &name, 0, 50000, &none), DLOCK_CLOSED);

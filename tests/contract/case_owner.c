@@ -15,7 +15,7 @@ static int token_compare(const void *a, const void *b)
 void dlt_case_owner_tokens_differ(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *locks[2] = {dlt_lock(run, client, "x", 0), dlt_lock(run, client, "y", 0)};
+    struct dlock_handle *locks[2] = {dlt_lock(run, client, "x", 0), dlt_lock(run, client, "y", 0)};
     char(*tokens)[DLOCK_TOKEN_CHARS] = calloc(ACQUISITIONS, DLOCK_TOKEN_CHARS);
 
     DLT_CHECK(tokens != NULL, "no memory");
@@ -39,7 +39,7 @@ void dlt_case_owner_tokens_differ(struct dlt_run *run)
 void dlt_case_owner_is_who_inspect_says(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     char token[DLOCK_TOKEN_CHARS] = "", small[DLOCK_TOKEN_CHARS - 1] = "unchanged";
 
@@ -56,8 +56,8 @@ void dlt_case_owner_is_who_inspect_says(struct dlt_run *run)
 void dlt_case_owner_alone_can_release(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *far = dlt_client(run, NULL);
-    struct dlock *holder = dlt_lock(run, client, "x", 0);
-    struct dlock *others[2] = {dlt_lock(run, client, "x", 0), dlt_lock(run, far, "x", 0)};
+    struct dlock_handle *holder = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *others[2] = {dlt_lock(run, client, "x", 0), dlt_lock(run, far, "x", 0)};
 
     DLT_OK(dlock_trylock(holder, &dlt_err));
     for (int i = 0; i < 2; i++) {

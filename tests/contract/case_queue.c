@@ -21,7 +21,7 @@ void dlt_case_queue_is_fifo(struct dlt_run *run)
 {
     struct dlt_text lease = dlt_waiter_lease(run, NEVER_MS);
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_child parties[LINE];
     int64_t last_ns = 0;
@@ -57,7 +57,7 @@ struct line {
     struct dlt_text lease;
     struct dlt_name name;
     struct dlock_client *client, *clients[4];
-    struct dlock *holder, *locks[4];
+    struct dlock_handle *holder, *locks[4];
 };
 
 static void line_open(struct line *line, const struct dlt_run *run, int64_t lease_ms,
@@ -128,8 +128,8 @@ static bool waiter_check(void *arg, const struct dlock_waiter *waiter)
 static void waiters_shown(struct line *line, uint32_t want)
 {
     uint32_t count = 0;
-    enum dlock_status status = dlock_client_waiters(line->client, line->name.text, line->name.len,
-                                                    waiter_check, &count, &dlt_err);
+    enum dlock_status status = dlock_client_list_waiters(
+        line->client, line->name.text, line->name.len, waiter_check, &count, &dlt_err);
 
     DLT_CHECK(status == DLOCK_OK || status == DLOCK_UNSUPPORTED, "%s: %s",
               dlock_status_name((int)status), dlt_err.message);
@@ -161,7 +161,7 @@ void dlt_case_queue_counts_in_inspect(struct dlt_run *run)
     line_close(&line);
 }
 
-/* What dlock_client_waiters has to show of a waiter, which was queued between two moments. */
+/* What dlock_client_list_waiters has to show of a waiter, which was queued between two moments. */
 struct arrival {
     const char *label;
     enum dlock_mode mode;
@@ -209,8 +209,8 @@ static bool shown_check(void *arg, const struct dlock_waiter *waiter)
 static void shown_are(struct line *line, const struct arrival *arrivals, uint32_t want)
 {
     struct shown shown = {.arrivals = arrivals, .want = want, .asked_ns = dlt_now_ns()};
-    enum dlock_status status = dlock_client_waiters(line->client, line->name.text, line->name.len,
-                                                    shown_check, &shown, &dlt_err);
+    enum dlock_status status = dlock_client_list_waiters(
+        line->client, line->name.text, line->name.len, shown_check, &shown, &dlt_err);
 
     if (status == DLOCK_UNSUPPORTED)
         dlt_skip("the store does not show its queue");
@@ -315,7 +315,7 @@ void dlt_case_queue_is_left_at_the_timeout(struct dlt_run *run)
 }
 
 /* A holder with a lease that is not renewed is left alone until it runs out. */
-static void hammer_round(struct line *line, struct dlock *lock, struct dlock *holder)
+static void hammer_round(struct line *line, struct dlock_handle *lock, struct dlock_handle *holder)
 {
     struct dlt_waiter waiter;
     struct dlt_hammer hammer;
@@ -339,7 +339,7 @@ static void hammer_round(struct line *line, struct dlock *lock, struct dlock *ho
 void dlt_case_queue_is_not_passed(struct dlt_run *run)
 {
     struct line line;
-    struct dlock *beside = NULL, *brief = NULL;
+    struct dlock_handle *beside = NULL, *brief = NULL;
     int rounds = 10;
 
     line_open(&line, run, NEVER_MS, "");
@@ -419,7 +419,7 @@ static void *crowd_member(void *arg)
     struct crowd *crowd = arg;
     struct dlock_options options = {.struct_size = sizeof options};
     int me = atomic_fetch_add(&crowd->next, 1);
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     options.queue = me % 2 == 0 ? DLOCK_ON : DLOCK_OFF;
     lock = dlt_lock_with(crowd->line->run, crowd->line->clients[me % 4], "x", &options);

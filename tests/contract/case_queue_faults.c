@@ -48,7 +48,7 @@ static void line_start(struct dlt_child *parties, const struct dlt_run *run,
 static void halt_outside(const struct dlt_child *child, const struct dlt_run *run,
                          struct dlock_client *client)
 {
-    struct dlock *probe = dlt_lock(run, client, "probe", 0);
+    struct dlock_handle *probe = dlt_lock(run, client, "probe", 0);
 
     dlt_child_signal(child, SIGSTOP);
     for (int i = 0; dlock_trylock(probe, &dlt_err) != DLOCK_OK; i++) {
@@ -79,7 +79,7 @@ void dlt_case_queue_with_the_dead(struct dlt_run *run)
     struct dlt_text lease = dlt_waiter_lease(run, brief_ms(run));
     struct dlock_client *client = dlt_client(run, NULL);
     int64_t most = delay_most(run, client, &lease, brief_ms(run));
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_child parties[LINE];
     int64_t unlocked_ns = 0, granted_ns = 0, before_ns = 0;
@@ -116,7 +116,7 @@ void dlt_case_queue_with_the_stopped(struct dlt_run *run)
     struct dlt_text lease = dlt_waiter_lease(run, brief_ms(run));
     struct dlock_client *client = dlt_client(run, NULL);
     int64_t most = delay_most(run, client, &lease, brief_ms(run));
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_child parties[2];
     struct dlt_waited first, second;
@@ -156,7 +156,7 @@ struct bench {
     const struct dlt_run *run;
     struct dlt_name name;
     struct dlock_client *client, *clients[4];
-    struct dlock *holder, *locks[4];
+    struct dlock_handle *holder, *locks[4];
     struct dlt_waiter waiters[4];
 };
 
@@ -330,7 +330,7 @@ void dlt_case_queue_timed_out_at_the_grant(struct dlt_run *run)
  * not renewed any more. */
 struct mortal {
     struct dlock_client *client;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_child child;
 };
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static struct dlock *recursive_lock(const struct dlt_run *run, struct dlock_client *client)
+static struct dlock_handle *recursive_lock(const struct dlt_run *run, struct dlock_client *client)
 {
     struct dlock_options options = {.struct_size = sizeof options,
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
@@ -17,7 +17,7 @@ static struct dlock *recursive_lock(const struct dlt_run *run, struct dlock_clie
 }
 
 /* In three ways, which are one. */
-static void acquire_thrice(struct dlock *lock)
+static void acquire_thrice(struct dlock_handle *lock)
 {
     DLT_OK(dlock_trylock(lock, &dlt_err));
     DLT_OK(dlock_lock(lock, &dlt_err));
@@ -27,7 +27,7 @@ static void acquire_thrice(struct dlock *lock)
 void dlt_case_recursive_counts(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = recursive_lock(run, client), *other = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = recursive_lock(run, client), *other = dlt_lock(run, client, "x", 0);
     char token[2][DLOCK_TOKEN_CHARS] = {"", ""};
     struct dlt_child far;
     uint64_t fence = 0;
@@ -61,7 +61,7 @@ void dlt_case_recursive_counts(struct dlt_run *run)
 void dlt_case_recursive_loss(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = recursive_lock(run, client), *other = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = recursive_lock(run, client), *other = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_notice event = {.struct_size = sizeof event};
     uint64_t fence = 0;
@@ -93,7 +93,8 @@ void dlt_case_recursive_loss(struct dlt_run *run)
 void dlt_case_recursive_modes(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = recursive_lock(run, client), *reader = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = recursive_lock(run, client),
+                        *reader = dlt_lock(run, client, "x", 0);
     int downgrade = (dlock_client_caps(client) & DLOCK_CAP_DOWNGRADE) != 0;
 
     DLT_OK(dlock_tryrdlock(lock, &dlt_err));
@@ -132,7 +133,7 @@ void dlt_case_recursive_modes(struct dlt_run *run)
 void dlt_case_recursive_and_others(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "recursive=on"), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0), *far = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0), *far = dlt_lock(run, other, "x", 0);
     struct dlt_waiter near, waiter;
 
     acquire_thrice(lock);

@@ -8,7 +8,8 @@ void dlt_case_renewer_renews(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     int64_t ttl_ms = dlt_kept_ttl_ms(run);
-    struct dlock *lock = dlt_lock(run, client, "x", ttl_ms), *next = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", ttl_ms),
+                        *next = dlt_lock(run, other, "x", 0);
     struct dlock_notice event = {.struct_size = sizeof event};
     double held_ms = (double)dlt_ttl(client, ttl_ms) + 2500;
     int64_t start_ns = 0;
@@ -36,7 +37,7 @@ void dlt_case_renewer_keeps_many(struct dlt_run *run)
     const int64_t ttls_ms[] = {least_ms,        60000,          least_ms + 500,
                                least_ms + 2000, least_ms + 200, 30000};
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *locks[6];
+    struct dlock_handle *locks[6];
 
     for (int i = 0; i < 6; i++) {
         char suffix[8];
@@ -60,8 +61,8 @@ void dlt_case_renewer_stops_at_max_hold(struct dlt_run *run)
     const int64_t kept_ms = dlt_kept_ttl_ms(run), hold_ms = kept_ms + 1000;
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = kept_ms, .max_hold_ms = hold_ms};
-    struct dlock *lock = dlt_lock_with(run, client, "x", &options);
-    struct dlock *next = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock_with(run, client, "x", &options);
+    struct dlock_handle *next = dlt_lock(run, other, "x", 0);
     struct dlock_notice event = {.struct_size = sizeof event};
     int64_t ttl_ms = dlt_ttl(client, options.ttl_ms), asked_ns = dlt_now_ns(), start_ns = 0;
 
@@ -89,7 +90,7 @@ void dlt_case_renewer_stops_within_the_lease(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = dlt_kept_ttl_ms(run), .max_hold_ms = 500};
-    struct dlock *lock = dlt_lock_with(run, client, "x", &options);
+    struct dlock_handle *lock = dlt_lock_with(run, client, "x", &options);
     struct dlock_notice event = {.struct_size = sizeof event};
     int64_t start_ns = 0;
 
@@ -111,7 +112,8 @@ void dlt_case_renewer_leaves_renewal_to_the_caller(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "renew=off"), *other = dlt_client(run, NULL);
     int64_t ttl_ms = dlt_ttl(client, dlt_kept_ttl_ms(run));
-    struct dlock *lock = dlt_lock(run, client, "x", ttl_ms), *next = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", ttl_ms),
+                        *next = dlt_lock(run, other, "x", 0);
 
     DLT_TAKE(lock);
     for (int i = 0; i < 5; i++) { /* longer than the ttl */
@@ -131,7 +133,7 @@ void dlt_case_renewer_leaves_renewal_to_the_caller(struct dlt_run *run)
 void dlt_case_renew_with_another_ttl(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", dlt_kept_ttl_ms(run));
+    struct dlock_handle *lock = dlt_lease(run, client, "x", dlt_kept_ttl_ms(run));
     struct dlt_name name = dlt_name(run, "x");
 
     DLT_TAKE(lock);
@@ -164,8 +166,8 @@ void dlt_case_renewer_stops_with_unlock(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     const int64_t asked_ms = 400 + 10 * run->slack_ms;
-    struct dlock *lock = dlt_lock(run, client, "x", asked_ms);
-    struct dlock *next = dlt_lease(run, other, "x", 300);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", asked_ms);
+    struct dlock_handle *next = dlt_lease(run, other, "x", 300);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_notice event = {.struct_size = sizeof event};
     int64_t ttl_ms = dlt_ttl(client, asked_ms);

@@ -69,7 +69,7 @@ static void used_looks(struct dlt_run *run, struct secret *secret)
     const struct dlock_client_options options = {
         .struct_size = sizeof options, .log = log_look, .log_arg = secret};
     struct dlock_client *client = NULL;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     DLT_OK(dlock_client_open(run->uri, &options, &client, &dlt_err));
     text_look(secret, "the client's URI", dlock_client_uri(client));

@@ -2,7 +2,7 @@
 /* Sets: are several names held together, all of them or none? */
 #include "conformance.h"
 
-#include <dlock/set.h>
+#include <dlock/dlock.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static void others_get(const struct dlt_run *run, struct dlock_client *client, c
 {
     for (; *letters != '\0'; letters++) {
         char suffix[2] = {*letters, '\0'};
-        struct dlock *lock = dlt_lock(run, client, suffix, 0);
+        struct dlock_handle *lock = dlt_lock(run, client, suffix, 0);
 
         /* A release whose answer was late is executed nevertheless. */
         if (want == DLOCK_OK)
@@ -106,7 +106,7 @@ void dlt_case_set_all_or_none(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock_set *set = set_new(run, client, "cab", 0);
-    struct dlock *b = dlt_lock(run, other, "b", 0);
+    struct dlock_handle *b = dlt_lock(run, other, "b", 0);
     struct dlt_best best = {0};
 
     DLT_OK(dlock_trylock(b, &dlt_err));
@@ -146,7 +146,7 @@ void dlt_case_set_keeps_whole(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     struct dlock_set *set = set_keeping(run, client, "cab");
-    struct dlock *c = dlt_lock(run, other, "c", 0);
+    struct dlock_handle *c = dlt_lock(run, other, "c", 0);
 
     DLT_OK(dlock_trylock(c, &dlt_err));
     DLT_STATUS(set_try(set), DLOCK_BUSY);
@@ -175,7 +175,7 @@ void dlt_case_set_members(struct dlt_run *run)
     names_make(run, "cab", &names);
     DLT_OK(set_try(set));
     for (size_t i = 0; i < NAMES; i++) {
-        const struct dlock *member = dlock_set_member(set, i);
+        const struct dlock_handle *member = dlock_set_member(set, i);
         char token[DLOCK_TOKEN_CHARS] = "";
 
         DLT_STATE(member, DLOCK_STATE_HELD, "as a member of a set that is held");
@@ -304,7 +304,7 @@ static pthread_t wait_begin(const struct dlt_run *run, struct dlock_client *othe
                             struct set_wait *wait)
 {
     pthread_t thread = dlt_thread(wait_main, wait);
-    struct dlock *a = dlt_lock(run, other, "a", 0);
+    struct dlock_handle *a = dlt_lock(run, other, "a", 0);
 
     while (dlock_trylock(a, &dlt_err) == DLOCK_OK) {
         DLT_OK(dlock_unlock(a, &dlt_err));
@@ -322,7 +322,7 @@ static pthread_t wait_begin(const struct dlt_run *run, struct dlock_client *othe
 void dlt_case_set_wait_ends(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *b = dlt_lock(run, other, "b", 0);
+    struct dlock_handle *b = dlt_lock(run, other, "b", 0);
     struct set_wait wait = {.set = set_new(run, client, "abc", 0)};
     pthread_t thread;
 

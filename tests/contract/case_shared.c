@@ -18,8 +18,9 @@ static void count_holders(struct dlock_client *client, const struct dlt_name *na
 void dlt_case_shared_excludes_exclusive(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *readers[2] = {dlt_lock(run, client, "x", 0), dlt_lock(run, client, "x", 0)};
-    struct dlock *writer = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *readers[2] = {dlt_lock(run, client, "x", 0),
+                                       dlt_lock(run, client, "x", 0)};
+    struct dlock_handle *writer = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_child far;
 
@@ -60,7 +61,7 @@ void dlt_case_shared_excludes_exclusive(struct dlt_run *run)
 void dlt_case_shared_by_many(struct dlt_run *run)
 {
     struct dlock_client *clients[3];
-    struct dlock *readers[MANY], *writer = NULL;
+    struct dlock_handle *readers[MANY], *writer = NULL;
     struct dlt_name name = dlt_name(run, "x");
 
     for (int i = 0; i < 3; i++)
@@ -101,8 +102,9 @@ static void holders_await(struct dlock_client *client, const struct dlt_name *na
 void dlt_case_shared_each_its_own_ttl(struct dlt_run *run)
 {
     struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
-    struct dlock *brief = dlt_lease(run, one, "x", 800), *lasting = dlt_lock(run, two, "x", 30000);
-    struct dlock *writer = dlt_lock(run, one, "x", 0);
+    struct dlock_handle *brief = dlt_lease(run, one, "x", 800),
+                        *lasting = dlt_lock(run, two, "x", 30000);
+    struct dlock_handle *writer = dlt_lock(run, one, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_notice event = {.struct_size = sizeof event};
 
@@ -128,7 +130,7 @@ void dlt_case_shared_each_its_own_ttl(struct dlt_run *run)
 void dlt_case_shared_with_the_dead(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *reader = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *reader = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     int64_t ttl_ms = dlt_kept_ttl_ms(run);
     struct dlt_waiter writer;
@@ -173,7 +175,7 @@ static void *stream_member(void *arg)
 {
     struct stream *stream = arg;
     struct dlock_client *client = dlt_client(stream->run, NULL);
-    struct dlock *lock = dlt_lock(stream->run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(stream->run, client, "x", 0);
 
     while (!stream->stop) {
         int64_t called_ns = dlt_now_ns();
@@ -206,7 +208,7 @@ void dlt_case_shared_stream_and_a_writer(struct dlt_run *run)
 {
     static struct stream stream;
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     int64_t queued_ns[3], granted_ns[3];
     pthread_t threads[STREAM];
@@ -241,7 +243,7 @@ static void *writers_member(void *arg)
 {
     struct stream *stream = arg;
     struct dlock_client *client = dlt_client(stream->run, NULL);
-    struct dlock *lock = dlt_lock(stream->run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(stream->run, client, "x", 0);
 
     while (!stream->stop) {
         DLT_OK(dlock_timedlock(lock, 2 * PASSED_MS, &dlt_err));
@@ -257,7 +259,7 @@ static void *writers_member(void *arg)
 void dlt_case_shared_among_writers(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct stream stream = {.run = run};
     pthread_t threads[3];
 
@@ -279,7 +281,7 @@ void dlt_case_shared_among_writers(struct dlt_run *run)
 void dlt_case_shared_try_behind_a_writer(struct dlt_run *run)
 {
     struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
-    struct dlock *reader = dlt_lock(run, one, "x", 0), *late = dlt_lock(run, one, "x", 0);
+    struct dlock_handle *reader = dlt_lock(run, one, "x", 0), *late = dlt_lock(run, one, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_waiter writer;
     struct dlt_child far;
@@ -308,7 +310,8 @@ void dlt_case_shared_try_behind_a_writer(struct dlt_run *run)
 static void line_of_readers(struct dlt_run *run, const char *defaults)
 {
     struct dlock_client *client = dlt_client(run, defaults);
-    struct dlock *first = dlt_lock(run, client, "x", 0), *none = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *first = dlt_lock(run, client, "x", 0),
+                        *none = dlt_lock(run, client, "x", 0);
     struct dlt_waiter writer, readers[2];
 
     DLT_OK(dlock_timedrdlock(first, 10000, &dlt_err));

@@ -11,7 +11,7 @@
 void dlt_case_state_walk(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 5000);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 5000);
     int64_t ttl_ms = dlt_ttl(client, 5000), start_ns = 0, left_ms = 0;
     uint64_t fence = 0;
 
@@ -38,7 +38,7 @@ void dlt_case_state_walk(struct dlt_run *run)
 void dlt_case_state_ends_with_the_lease(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", 400);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", 400);
     int64_t latest_ns = 0, last_ms = INT64_MAX;
 
     DLT_TAKE(lock);
@@ -72,7 +72,7 @@ void dlt_case_state_keeps_a_margin(struct dlt_run *run)
     for (size_t i = 0; i < sizeof ttls_ms / sizeof ttls_ms[0]; i++) {
         int64_t ttl_ms = dlock_client_ttl_ms(client, ttls_ms[i]);
         int64_t longest_ms = ttl_ms - ttl_ms / 100 - 2;
-        struct dlock *lock = NULL;
+        struct dlock_handle *lock = NULL;
 
         if (ttl_ms == 0) /* longer than this store's longest */
             continue;
@@ -98,7 +98,7 @@ void dlt_case_state_ok_is_worth_something(struct dlt_run *run)
         int64_t least_ms = ttl_ms / 10 > 10 ? ttl_ms / 10 : 10, best_ms = 0;
 
         for (int turn = 0; turn < 20 && best_ms < least_ms; turn++) {
-            struct dlock *lock = dlt_lease(run, client, "x", ttls_ms[i]);
+            struct dlock_handle *lock = dlt_lease(run, client, "x", ttls_ms[i]);
 
             if (dlock_timedlock(lock, 2000, &dlt_err) == DLOCK_OK)
                 best_ms = dlock_remaining_ms(lock);

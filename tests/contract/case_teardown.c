@@ -22,9 +22,9 @@ static void end_of_the_head(struct dlt_run *run, enum end end)
     struct dlt_text lease = dlt_waiter_lease(run, NEVER_MS);
     struct dlock_client *client = dlt_client(run, NULL), *gone = dlt_client(run, lease.text),
                         *other = dlt_client(run, lease.text);
-    struct dlock *holder = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *holder = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock *locks[3];
+    struct dlock_handle *locks[3];
     struct dlt_waiter waiters[3], next;
 
     DLT_OK(dlock_trylock(holder, &dlt_err));
@@ -74,7 +74,7 @@ void dlt_case_teardown_amid_renewals(struct dlt_run *run)
 
     for (int round = 0; round < 12; round++) {
         struct dlock_client *client = dlt_client(run, NULL);
-        struct dlock *locks[HELD];
+        struct dlock_handle *locks[HELD];
 
         for (int i = 0; i < HELD; i++) {
             suffix[0] = (char)('a' + i);
@@ -90,7 +90,7 @@ void dlt_case_teardown_amid_renewals(struct dlt_run *run)
         for (int i = 0; round % 3 != 0 && i < HELD; i++)
             dlock_free(locks[i]);
         for (int i = 0; i < HELD; i++) {
-            struct dlock *lock = NULL;
+            struct dlock_handle *lock = NULL;
 
             suffix[0] = (char)('a' + i);
             lock = dlt_lock(run, other, suffix, 0);
@@ -104,7 +104,7 @@ void dlt_case_teardown_amid_renewals(struct dlt_run *run)
 /* What a callback did, and what it was told. */
 struct callback {
     struct dlock_client *client;
-    struct dlock *waiting; /* cancelled in there */
+    struct dlock_handle *waiting; /* cancelled in there */
     int64_t pause_ms;
     _Atomic int entered, left, refusals, wrong;
 };
@@ -158,7 +158,8 @@ void dlt_case_teardown_in_a_callback(struct dlt_run *run)
 {
     struct callback callback = {.pause_ms = 0};
     struct dlock_client *client = callback_client(run, &callback), *other = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lease(run, client, "x", 1000), *holder = dlt_lock(run, other, "y", 0);
+    struct dlock_handle *lock = dlt_lease(run, client, "x", 1000),
+                        *holder = dlt_lock(run, other, "y", 0);
     struct dlt_waiter waiter;
 
     DLT_OK(dlock_trylock(holder, &dlt_err));
@@ -185,7 +186,7 @@ void dlt_case_teardown_awaits_a_callback(struct dlt_run *run)
     for (int by_close = 0; by_close <= 1; by_close++) {
         struct callback callback = {.pause_ms = 150};
         struct dlock_client *client = callback_client(run, &callback);
-        struct dlock *lock = dlt_lease(run, client, "x", 100);
+        struct dlock_handle *lock = dlt_lease(run, client, "x", 100);
 
         DLT_TAKE(lock);
         callback_await(&callback.entered);
@@ -206,7 +207,7 @@ void dlt_case_teardown_awaits_a_callback(struct dlt_run *run)
 
 /* One that may be freed while it waits, or when it has just got it. */
 struct brittle {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     pthread_t thread;
     enum dlock_status status;
 };
@@ -238,11 +239,11 @@ static void *unlock_run(void *arg)
 void dlt_case_teardown_at_the_handoff(struct dlt_run *run)
 {
     struct dlock_client *other = dlt_client(run, NULL);
-    struct dlock *next = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *next = dlt_lock(run, other, "x", 0);
 
     for (int i = 0; i < ROUNDS; i++) {
         struct dlock_client *client = dlt_client(run, NULL);
-        struct dlock *holder = dlt_lock(run, client, "x", 0);
+        struct dlock_handle *holder = dlt_lock(run, client, "x", 0);
         struct brittle waiters[2];
         pthread_t thread;
 
@@ -279,7 +280,8 @@ void dlt_case_teardown_by_exit(struct dlt_run *run)
 {
     struct dlt_text lease = dlt_waiter_lease(run, 2000);
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, lease.text);
-    struct dlock *holder = dlt_lock(run, client, "y", 0), *next = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *holder = dlt_lock(run, client, "y", 0),
+                        *next = dlt_lock(run, other, "x", 0);
     struct dlt_child child;
     int64_t start_ns = 0, most_ms = dlt_death_ms(run, client, 2000) + 8000 + 10 * run->slack_ms;
 
@@ -328,7 +330,7 @@ void dlt_case_teardown_in_a_forked_child(struct dlt_run *run)
 {
     struct dlt_text lease = dlt_waiter_lease(run, NEVER_MS);
     struct dlock_client *client = dlt_client(run, NULL), *clients[2];
-    struct dlock *holder = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *holder = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_waiter waiters[2];
     int status = 0;

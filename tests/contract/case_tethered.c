@@ -13,8 +13,8 @@ static void ends_by_itself(struct dlt_run *run, const struct dlock_options *opti
                            enum dlock_reason reason, int64_t least_ms, int64_t most_ms)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, "poll_max=50ms");
-    struct dlock *lock = dlt_lock_with(run, client, "x", options);
-    struct dlock *next = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *lock = dlt_lock_with(run, client, "x", options);
+    struct dlock_handle *next = dlt_lock(run, other, "x", 0);
     struct dlock_notice event = {.struct_size = sizeof event};
     int64_t asked_ns = 0, start_ns = 0, late_ms = run->slack_ms;
     enum dlock_status status;

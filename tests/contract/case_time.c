@@ -13,7 +13,7 @@
 
 /* Somebody else holds the name. A look that got no answer in time, as on a busy machine, may say
  * so, and counts as one of the attempts. */
-static void timeout_check(const struct dlt_run *run, struct dlock *lock, int64_t timeout_ms,
+static void timeout_check(const struct dlt_run *run, struct dlock_handle *lock, int64_t timeout_ms,
                           enum dlock_status want)
 {
     int64_t most_ns = (timeout_ms + run->slack_ms) * DLT_NS_PER_MS;
@@ -40,8 +40,8 @@ void dlt_case_time_of_a_wait(struct dlt_run *run)
 {
     static const int64_t timeouts_ms[] = {0, 1, 250, 1500};
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock *holder = dlt_lock(run, client, "x", 0);
-    struct dlock *near = dlt_lock(run, client, "x", 0), *far = dlt_lock(run, other, "x", 0);
+    struct dlock_handle *holder = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *near = dlt_lock(run, client, "x", 0), *far = dlt_lock(run, other, "x", 0);
 
     DLT_OK(dlock_trylock(holder, &dlt_err));
     for (size_t i = 0; i < sizeof timeouts_ms / sizeof timeouts_ms[0]; i++) {
@@ -62,7 +62,7 @@ void dlt_case_time_of_a_wait(struct dlt_run *run)
 }
 
 /* Somebody else holds the name; it is waited for so long. */
-static void options_check(struct dlock *lock, double ms)
+static void options_check(struct dlock_handle *lock, double ms)
 {
     int64_t start_ns = dlt_now_ns();
     enum dlock_status status = dlock_lock(lock, &dlt_err);
@@ -79,11 +79,11 @@ void dlt_case_time_of_the_options(struct dlt_run *run)
 {
     struct dlock_client *other = dlt_client(run, NULL),
                         *client = dlt_client(run, "open=lazy&wait=200ms");
-    struct dlock *holder = dlt_lock(run, other, "x", 0),
-                 *by_default = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *holder = dlt_lock(run, other, "x", 0),
+                        *by_default = dlt_lock(run, client, "x", 0);
     struct dlock_options options = {.struct_size = sizeof options, .wait_ms = 400};
-    struct dlock *by_option = dlt_lock_with(run, client, "x", &options);
-    struct dlock *just_tries = NULL;
+    struct dlock_handle *by_option = dlt_lock_with(run, client, "x", &options);
+    struct dlock_handle *just_tries = NULL;
 
     options.wait_ms = DLOCK_TRY;
     just_tries = dlt_lock_with(run, client, "x", &options);
@@ -127,7 +127,7 @@ static void storm_stop(void)
 void dlt_case_time_in_a_signal_storm(struct dlt_run *run)
 {
     struct dlock_client *client = NULL;
-    struct dlock *holder = NULL, *lock = NULL;
+    struct dlock_handle *holder = NULL, *lock = NULL;
     int before = 0;
 
     storm_start();

@@ -7,7 +7,7 @@ enum { TOGETHER = 12, LONG_MS = 120000 };
 
 struct together {
     struct dlock_client *client, *other;
-    struct dlock *locks[TOGETHER], *rivals[TOGETHER]; /* of one name each */
+    struct dlock_handle *locks[TOGETHER], *rivals[TOGETHER]; /* of one name each */
     struct dlock_notice done[TOGETHER];
 };
 
@@ -50,7 +50,7 @@ static void start_all(struct together *all, enum dlock_op op)
 
     for (int i = 0; i < TOGETHER; i++) {
         all->done[i].lock = NULL;
-        DLT_OK(dlock_start(all->locks[i], op, DLOCK_TRY, &dlt_err));
+        DLT_OK(dlock_op_start(all->locks[i], op, DLOCK_TRY, &dlt_err));
     }
     for (int i = 0; i < TOGETHER; i++) {
         DLT_CHECK(dlt_event_await(all->client, &notice, LONG_MS), "%d of %d notices came", i,

@@ -9,7 +9,7 @@
  * looking now and then cannot be what wakes the waiter. */
 static void hand_over(const struct dlt_run *run, struct dlock_client *from, struct dlock_client *to)
 {
-    struct dlock *a = dlt_lock(run, from, "x", 60000), *b = dlt_lock(run, to, "x", 60000);
+    struct dlock_handle *a = dlt_lock(run, from, "x", 60000), *b = dlt_lock(run, to, "x", 60000);
     struct dlt_best best = {0};
 
     for (int i = 0; i < 5; i++) {
@@ -52,7 +52,7 @@ void dlt_case_wait_ends_by_unlock_in_one_client(struct dlt_run *run)
 void dlt_case_wait_ends_by_unlock_elsewhere(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, "poll_max=20s");
-    struct dlock *lock = dlt_lock(run, client, "x", 60000);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 60000);
     struct dlt_child child;
     struct dlt_best best = {0};
 
@@ -79,7 +79,7 @@ void dlt_case_wait_ends_by_unlock_elsewhere(struct dlt_run *run)
 void dlt_case_wait_ends_by_break(struct dlt_run *run)
 {
     struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
-    struct dlock *holder = dlt_lease(run, one, "x", 60000);
+    struct dlock_handle *holder = dlt_lease(run, one, "x", 60000);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_waiter waiter;
 
@@ -98,7 +98,7 @@ void dlt_case_wait_ends_by_break(struct dlt_run *run)
 static void expiry_waited(const struct dlt_run *run, struct dlock_client *one,
                           struct dlock_client *two)
 {
-    struct dlock *holder = dlt_lease(run, one, "x", 900);
+    struct dlock_handle *holder = dlt_lease(run, one, "x", 900);
     struct dlt_waiter waiter;
     int64_t ttl_ms = dlt_ttl(one, 900), earliest_ns = 0, end_ns = 0;
 
@@ -134,7 +134,7 @@ void dlt_case_wait_ends_by_expiry(struct dlt_run *run)
 void dlt_case_wait_for_the_dead(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_holder holder;
     struct dlt_child child;
@@ -174,7 +174,7 @@ void dlt_case_wait_for_the_dead(struct dlt_run *run)
 
 static void *herd_member(void *arg)
 {
-    struct dlock *lock = arg;
+    struct dlock_handle *lock = arg;
 
     DLT_OK(dlock_timedlock(lock, 60000, &dlt_err));
     dlt_sleep_ms(2);
@@ -185,7 +185,7 @@ static void *herd_member(void *arg)
 void dlt_case_wait_leaves_nobody_behind(struct dlt_run *run)
 {
     struct dlock_client *clients[3];
-    struct dlock *holder = NULL, *locks[HERD];
+    struct dlock_handle *holder = NULL, *locks[HERD];
     pthread_t threads[HERD];
 
     for (int i = 0; i < 3; i++)
@@ -210,8 +210,8 @@ void dlt_case_wait_leaves_nobody_behind(struct dlt_run *run)
 void dlt_case_wait_can_be_cancelled(struct dlt_run *run)
 {
     struct dlock_client *one = dlt_client_patient(run), *two = dlt_client_patient(run);
-    struct dlock *holder = dlt_lock(run, one, "x", 0);
-    struct dlock *locks[2] = {dlt_lock(run, one, "x", 0), dlt_lock(run, two, "x", 0)};
+    struct dlock_handle *holder = dlt_lock(run, one, "x", 0);
+    struct dlock_handle *locks[2] = {dlt_lock(run, one, "x", 0), dlt_lock(run, two, "x", 0)};
     struct dlt_waiter waiter;
 
     DLT_OK(dlock_trylock(holder, &dlt_err));
@@ -241,7 +241,7 @@ void dlt_case_wait_can_be_cancelled(struct dlt_run *run)
 }
 
 /* 1: it was free. 0: not at once, but before long. */
-static int free_at_once(struct dlock *lock)
+static int free_at_once(struct dlock_handle *lock)
 {
     enum dlock_status status = dlock_trylock(lock, &dlt_err);
 
@@ -258,8 +258,8 @@ static int free_at_once(struct dlock *lock)
 void dlt_case_wait_given_up_leaves_no_trace(struct dlt_run *run)
 {
     struct dlock_client *one = dlt_client(run, NULL), *two = dlt_client(run, NULL);
-    struct dlock *holder = dlt_lock(run, one, "x", 0), *lock = dlt_lock(run, two, "x", 4000);
-    struct dlock *third = dlt_lock(run, one, "x", 4000);
+    struct dlock_handle *holder = dlt_lock(run, one, "x", 0), *lock = dlt_lock(run, two, "x", 4000);
+    struct dlock_handle *third = dlt_lock(run, one, "x", 4000);
     int traces = 0, none = 0, traces_most = 4 + (int)(run->slack_ms / 100);
 
     while (none < 5) {

@@ -134,9 +134,11 @@ static const struct dlt_case cases[] = {
     CASE(queue_is_fifo, "C6 C13", QUEUE, 0, 60,
          "20 waiters in several processes get the name in the order in which they came."),
     CASE(queue_counts_in_inspect, "C13", QUEUE, 0, 0,
-         "inspect and list show the number of waiters, and dlock_client_waiters each in order."),
+         "inspect and list show the number of waiters, and dlock_client_list_waiters each in "
+         "order."),
     CASE(queue_is_shown, "C13", QUEUE | RWLOCK, 0, 0,
-         "dlock_client_waiters shows the label and the mode of each waiter, in the order of the "
+         "dlock_client_list_waiters shows the label and the mode of each waiter, in the order of "
+         "the "
          "queue."),
     CASE(queue_is_left_at_the_timeout, "C13 LEA-2", QUEUE, 0, 60,
          "Waiters that time out do not keep their places."),
@@ -256,10 +258,10 @@ static const struct dlt_case cases[] = {
     CASE(tethered_ends_at_max_hold, "C14 TET-1", DLOCK_CAP_TETHERED, DLT_SERIAL, 0,
          "The same for a lock that is renewed and reaches max_hold."),
     CASE(async_lock_and_unlock, "C19", 0, 0, 0,
-         "dlock_start: one DONE for each operation; with OK the lock is held; the descriptor "
+         "dlock_op_start: one DONE for each operation; with OK the lock is held; the descriptor "
          "tells."),
     CASE(async_waits, "C19 C13", 0, 0, 90,
-         "dlock_start waits for another client and for its own: BUSY, TIMEOUT, or OK in order."),
+         "dlock_op_start waits for another client and for its own: BUSY, TIMEOUT, or OK in order."),
     CASE(async_cancel, "C19 C8", 0, 0, 0,
          "A cancel ends the operation that is under way, or else the next one, and no other."),
     CASE(async_one_at_a_time, "C19", 0, 0, 0,
@@ -341,7 +343,8 @@ static const struct dlt_case cases[] = {
     CASE(keep_lets_nobody_in, "C22 C13", KEEP, 0, 0,
          "Waiters of the same and of other clients get a kept name when its time is over."),
     CASE(keep_is_taken_back, "C22 BRK-1", KEEP, 0, 0,
-         "dlock_keep changes the time of one acquisition; break ends it; a loss keeps nothing."),
+         "dlock_keep_name changes the time of one acquisition; break ends it; a loss keeps "
+         "nothing."),
     CASE(keep_and_limit, "C21 C22", LIMIT | KEEP, 0, 0,
          "A kept permit counts: at most so many acquisitions in a period."),
     CASE(keep_or_a_refusal, "C22", 0, 0, 0,
@@ -359,7 +362,7 @@ static const struct dlt_case cases[] = {
     CASE(data_are_adopted, "C24 C7", DATA, 0, 0,
          "A lease that is adopted keeps its data, whatever the handle would publish."),
     CASE(data_are_observed, "C24 C20", DATA | DLOCK_CAP_FENCE, 0, 60,
-         "dlock_observe tells the data of each new holder."),
+         "dlock_client_observe tells the data of each new holder."),
     CASE(data_or_a_refusal, "C24", 0, 0, 0,
          "1025 bytes are INVALID, with both numbers; a store that cannot says UNSUPPORTED."),
     CASE(close_leaves_nothing, "C10", 0, 0, 60, "After close no descriptor and no thread is left."),

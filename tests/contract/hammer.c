@@ -22,8 +22,8 @@ static void *hammer_run(void *arg)
     return NULL;
 }
 
-void dlt_hammer_start(struct dlt_hammer *hammer, const struct dlt_run *run, struct dlock *lock,
-                      const struct dlt_waiter *waiter)
+void dlt_hammer_start(struct dlt_hammer *hammer, const struct dlt_run *run,
+                      struct dlock_handle *lock, const struct dlt_waiter *waiter)
 {
     hammer->spins = run->is_private;
     hammer->lock = lock;

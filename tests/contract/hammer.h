@@ -6,7 +6,7 @@
 #include "waiter.h"
 
 struct dlt_hammer {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     const struct dlt_waiter *waiter; /* who unlocks by himself */
     int spins;                       /* no rest between two attempts: the store bears it */
     pthread_t thread;
@@ -14,8 +14,8 @@ struct dlt_hammer {
 };
 
 /* The name has to be held, and the waiter to stand in line. */
-void dlt_hammer_start(struct dlt_hammer *hammer, const struct dlt_run *run, struct dlock *lock,
-                      const struct dlt_waiter *waiter);
+void dlt_hammer_start(struct dlt_hammer *hammer, const struct dlt_run *run,
+                      struct dlock_handle *lock, const struct dlt_waiter *waiter);
 void dlt_hammer_stop(struct dlt_hammer *hammer);
 
 #endif

@@ -205,20 +205,20 @@ struct dlt_name dlt_name(const struct dlt_run *run, const char *suffix)
     return name;
 }
 
-struct dlock *dlt_lock_with(const struct dlt_run *run, struct dlock_client *client,
-                            const char *suffix, const struct dlock_options *options)
+struct dlock_handle *dlt_lock_with(const struct dlt_run *run, struct dlock_client *client,
+                                   const char *suffix, const struct dlock_options *options)
 {
     struct dlock_options given = *options;
     struct dlt_name name = dlt_name(run, suffix);
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     given.ttl_ms = dlt_ttl_asked(client, options->ttl_ms);
     DLT_OK(dlock_new(client, name.text, name.len, &given, &lock, &dlt_err));
     return lock;
 }
 
-struct dlock *dlt_lock(const struct dlt_run *run, struct dlock_client *client, const char *suffix,
-                       int64_t ttl_ms)
+struct dlock_handle *dlt_lock(const struct dlt_run *run, struct dlock_client *client,
+                              const char *suffix, int64_t ttl_ms)
 {
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = ttl_ms, .op_timeout_ms = dlt_op_timeout_ms(run)};
@@ -226,8 +226,8 @@ struct dlock *dlt_lock(const struct dlt_run *run, struct dlock_client *client, c
     return dlt_lock_with(run, client, suffix, &options);
 }
 
-struct dlock *dlt_lease(const struct dlt_run *run, struct dlock_client *client, const char *suffix,
-                        int64_t ttl_ms)
+struct dlock_handle *dlt_lease(const struct dlt_run *run, struct dlock_client *client,
+                               const char *suffix, int64_t ttl_ms)
 {
     struct dlock_options options = {.struct_size = sizeof options,
                                     .ttl_ms = ttl_ms,

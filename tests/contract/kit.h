@@ -145,15 +145,15 @@ struct dlt_name {
 struct dlt_name dlt_name(const struct dlt_run *run, const char *suffix);
 
 /* A handle for prefix + suffix with this ttl (0: the default), renewed as by default. */
-struct dlock *dlt_lock(const struct dlt_run *run, struct dlock_client *client, const char *suffix,
-                       int64_t ttl_ms);
+struct dlock_handle *dlt_lock(const struct dlt_run *run, struct dlock_client *client,
+                              const char *suffix, int64_t ttl_ms);
 
 /* The same, not renewed: it ends after its ttl. */
-struct dlock *dlt_lease(const struct dlt_run *run, struct dlock_client *client, const char *suffix,
-                        int64_t ttl_ms);
+struct dlock_handle *dlt_lease(const struct dlt_run *run, struct dlock_client *client,
+                               const char *suffix, int64_t ttl_ms);
 
-struct dlock *dlt_lock_with(const struct dlt_run *run, struct dlock_client *client,
-                            const char *suffix, const struct dlock_options *options);
+struct dlock_handle *dlt_lock_with(const struct dlt_run *run, struct dlock_client *client,
+                                   const char *suffix, const struct dlock_options *options);
 
 /* CLOCK_BOOTTIME. */
 int64_t dlt_now_ns(void);

@@ -15,7 +15,7 @@ static enum dlock_status attempt(const struct dlt_run *run, struct dlock_client 
 {
     const struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = ttl_ms};
     const struct dlt_name name = dlt_name(run, suffix);
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     enum dlock_status status = dlock_new(client, name.text, name.len, &options, &lock, &dlt_err);
 
     if (status == DLOCK_OK)

@@ -19,7 +19,7 @@
 struct racer {
     const struct dlt_race *race;
     struct dlock_client *client;
-    struct dlock *locks[DLT_RACE_NAMES];
+    struct dlock_handle *locks[DLT_RACE_NAMES];
     uint64_t random;
     uint32_t caps;
     int64_t end_ns;
@@ -46,7 +46,7 @@ static void note(struct racer *racer, enum dlt_event event, uint16_t status, int
 }
 
 /* The end of the lease as far as the handle says so; 0: it is over. */
-static int64_t until_of(const struct dlock *lock)
+static int64_t until_of(const struct dlock_handle *lock)
 {
     int64_t now_ns = dlt_log_now_ns();
     int64_t left_ms = dlock_remaining_ms(lock);
@@ -54,7 +54,7 @@ static int64_t until_of(const struct dlock *lock)
     return left_ms > 0 ? now_ns + left_ms * DLT_NS_PER_MS : 0;
 }
 
-static void note_held(struct racer *racer, const struct dlock *lock)
+static void note_held(struct racer *racer, const struct dlock_handle *lock)
 {
     struct dlt_record record = racer->record;
 
@@ -73,7 +73,7 @@ static void pause_us(struct racer *racer, uint64_t below)
         dlt_sleep_until(dlt_now_ns() + (int64_t)us * 1000);
 }
 
-static enum dlock_status acquire(struct racer *racer, struct dlock *lock)
+static enum dlock_status acquire(struct racer *racer, struct dlock_handle *lock)
 {
     static const int64_t timeouts[] = {0, 0, 3, 20, 15000, 15000, 15000, 15000};
     int64_t timeout_ms = timeouts[pick(racer, sizeof timeouts / sizeof timeouts[0])];
@@ -96,7 +96,7 @@ static enum dlock_status acquire(struct racer *racer, struct dlock *lock)
     return status;
 }
 
-static void renew(struct racer *racer, struct dlock *lock, int downgrade)
+static void renew(struct racer *racer, struct dlock_handle *lock, int downgrade)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -107,7 +107,7 @@ static void renew(struct racer *racer, struct dlock *lock, int downgrade)
     note(racer, DLT_RET_RENEW, (uint16_t)status, status == DLOCK_OK ? until_of(lock) : 0);
 }
 
-static void release(struct racer *racer, struct dlock *lock)
+static void release(struct racer *racer, struct dlock_handle *lock)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -122,7 +122,7 @@ static void one_round(struct racer *racer)
 {
     uint32_t id = (uint32_t)(pick(racer, 4) == 0);
     int limited = (racer->caps & DLOCK_CAP_LIMIT) != 0 && pick(racer, 3) == 0;
-    struct dlock *lock = racer->locks[limited ? SEMAPHORE : id];
+    struct dlock_handle *lock = racer->locks[limited ? SEMAPHORE : id];
     enum dlock_status status = DLOCK_INTERNAL;
 
     racer->record = limited ? (struct dlt_record){.name_id = SEMAPHORE, .limit = LIMIT}
@@ -154,11 +154,11 @@ static void *racer_main(void *arg)
 }
 
 /* Two ttls: a lease goes from hand to hand between equal ones only. */
-static struct dlock *racer_lock(const struct dlt_race *race, struct dlock_client *client,
-                                unsigned thread, int name)
+static struct dlock_handle *racer_lock(const struct dlt_race *race, struct dlock_client *client,
+                                       unsigned thread, int name)
 {
     struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 2000};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char text[64];
     int len = snprintf(text, sizeof text, "%srace%d", race->prefix, name);
 

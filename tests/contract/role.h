@@ -37,7 +37,7 @@
 struct dlt_role {
     const struct dlt_run *run;
     struct dlock_client *client;
-    struct dlock *handles[DLT_ROLE_HANDLES];
+    struct dlock_handle *handles[DLT_ROLE_HANDLES];
     struct dlt_waiter waiters[DLT_ROLE_HANDLES];
     FILE *in, *out;
 };
@@ -55,7 +55,7 @@ int dlt_role_descriptors(void);
 struct dlt_words {
     struct dlt_role *role;
     const char *verb;
-    struct dlock **lock;
+    struct dlock_handle **lock;
     struct dlt_waiter *waiter;
     char *rest;
 };

@@ -20,7 +20,7 @@ static void fails(struct dlt_run *run)
 static void answers_wrong(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock *lock = dlt_lock(run, client, "x", 0);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
 
     DLT_OK(dlock_unlock(lock, &dlt_err));
 }

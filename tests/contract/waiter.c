@@ -25,7 +25,7 @@ static void *waiter_run(void *arg)
     return NULL;
 }
 
-void dlt_waiter_go(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_mode mode,
+void dlt_waiter_go(struct dlt_waiter *waiter, struct dlock_handle *lock, enum dlock_mode mode,
                    int64_t timeout_ms, int64_t hold_ms)
 {
     *waiter = (struct dlt_waiter){.lock = lock,
@@ -36,7 +36,7 @@ void dlt_waiter_go(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_mod
     waiter->thread = dlt_thread(waiter_run, waiter);
 }
 
-void dlt_waiter_enter(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_mode mode,
+void dlt_waiter_enter(struct dlt_waiter *waiter, struct dlock_handle *lock, enum dlock_mode mode,
                       int64_t timeout_ms, int64_t hold_ms)
 {
     dlt_waiter_go(waiter, lock, mode, timeout_ms, hold_ms);
@@ -45,7 +45,7 @@ void dlt_waiter_enter(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_
         dlt_sleep_ms(1);
 }
 
-void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock *lock, int64_t timeout_ms)
+void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock_handle *lock, int64_t timeout_ms)
 {
     dlt_waiter_enter(waiter, lock, DLOCK_EXCLUSIVE, timeout_ms, -1);
     dlt_sleep_ms(40);
@@ -73,7 +73,7 @@ int dlt_ran_out(enum dlock_status status)
     return status == DLOCK_TIMEOUT || status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE;
 }
 
-void dlt_times_out(struct dlock *lock, int64_t timeout_ms)
+void dlt_times_out(struct dlock_handle *lock, int64_t timeout_ms)
 {
     enum dlock_status status = DLOCK_UNKNOWN;
 

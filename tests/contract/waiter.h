@@ -6,7 +6,7 @@
 #include "kit.h"
 
 struct dlt_waiter {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     enum dlock_mode mode;
     int64_t timeout_ms; /* of dlock_timedlock, dlock_timedrdlock */
     int64_t hold_ms;    /* when it is acquired: unlocks after so long; -1: leaves it held */
@@ -18,18 +18,18 @@ struct dlt_waiter {
 };
 
 /* Begins, and returns before or after the call. */
-void dlt_waiter_go(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_mode mode,
+void dlt_waiter_go(struct dlt_waiter *waiter, struct dlock_handle *lock, enum dlock_mode mode,
                    int64_t timeout_ms, int64_t hold_ms);
 
 /*
  * Returns when the call was entered: in its client the thread stands in line. The name has to be
  * held by another, as this asks by dlock_unlock.
  */
-void dlt_waiter_enter(struct dlt_waiter *waiter, struct dlock *lock, enum dlock_mode mode,
+void dlt_waiter_enter(struct dlt_waiter *waiter, struct dlock_handle *lock, enum dlock_mode mode,
                       int64_t timeout_ms, int64_t hold_ms);
 
 /* The same for an exclusive lock that stays held, and a little later: most likely it sleeps. */
-void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock *lock, int64_t timeout_ms);
+void dlt_waiter_start(struct dlt_waiter *waiter, struct dlock_handle *lock, int64_t timeout_ms);
 
 enum dlock_status dlt_waiter_join(struct dlt_waiter *waiter);
 
@@ -42,7 +42,7 @@ int dlt_ran_out(enum dlock_status status);
 
 /* Another client holds the name: the wait has to end with TIMEOUT. A wait whose last look got no
  * answer in time is made again, for longer. */
-void dlt_times_out(struct dlock *lock, int64_t timeout_ms);
+void dlt_times_out(struct dlock_handle *lock, int64_t timeout_ms);
 
 /* Returns when inspect shows a number of waiters from least to most of a name that is held. Needs
  * DLOCK_CAP_QUEUE. */

@@ -17,8 +17,8 @@ static const struct dlock_plugin descriptor = {DLOCK_PLUGIN_MAGIC,
 
 DLOCK_PLUGIN_ENTRY(toy, &descriptor)
 
-int use_public(struct dlock *lock);
-int use_public(struct dlock *lock)
+int use_public(struct dlock_handle *lock);
+int use_public(struct dlock_handle *lock)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
 

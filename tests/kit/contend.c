@@ -22,7 +22,7 @@
 struct worker {
     const char *uri;
     struct dlt_log *log;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlock_error err;
     long taken;
     unsigned name; /* its number */

@@ -186,10 +186,11 @@ struct dlock_client *dlt_engine_rival(struct dlt_engine *engine)
     return client;
 }
 
-struct dlock *dlt_rival_hold(struct dlock_client *rival, const char *name, enum dlock_mode mode)
+struct dlock_handle *dlt_rival_hold(struct dlock_client *rival, const char *name,
+                                    enum dlock_mode mode)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (dlock_new(rival, name, strlen(name), NULL, &lock, &err) != DLOCK_OK)
         die("dlock_new", err.message);
@@ -208,11 +209,11 @@ void dlt_engine_close(struct dlt_engine *engine)
     (void)pthread_mutex_destroy(&engine->mutex);
 }
 
-struct dlock *dlt_engine_lock(struct dlt_engine *engine, const char *name,
-                              const struct dlock_options *options)
+struct dlock_handle *dlt_engine_lock(struct dlt_engine *engine, const char *name,
+                                     const struct dlock_options *options)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (dlock_new(engine->client, name, strlen(name), options, &lock, &err) != DLOCK_OK)
         die("dlock_new", err.message);
@@ -308,7 +309,7 @@ static void wake_all(struct dlt_engine *engine)
 
     (void)pthread_mutex_lock(&client->mutex);
     dl_renew_schedule_wake_locked(client);
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+    for (struct dlock_handle *lock = client->locks; lock != NULL; lock = lock->next)
         dl_handle_changed_locked(lock);
     for (unsigned i = 0; client->run_queue != NULL && i < DL_RUN_THREADS; i++)
         (void)pthread_cond_broadcast(&client->run_queue->work[i]);
@@ -423,7 +424,7 @@ static void *call_main(void *arg)
 }
 
 void dlt_call_start(struct dlt_call *call, struct dlt_engine *engine, enum dlt_kind kind,
-                    struct dlock *lock, int64_t arg)
+                    struct dlock_handle *lock, int64_t arg)
 {
     memset(call, 0, sizeof *call);
     call->engine = engine;
@@ -456,7 +457,7 @@ int64_t dlt_call_ms(const struct dlt_call *call)
     return (call->end_ns - call->start_ns) / DLT_MS;
 }
 
-enum dlock_status dlt_do(struct dlt_engine *engine, enum dlt_kind kind, struct dlock *lock,
+enum dlock_status dlt_do(struct dlt_engine *engine, enum dlt_kind kind, struct dlock_handle *lock,
                          int64_t arg)
 {
     struct dlt_call call;

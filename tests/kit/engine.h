@@ -55,11 +55,12 @@ void dlt_engine_close(struct dlt_engine *engine);
 /* Another client of the same store and clock, as another process would be one; and a lock that it
  * holds. Nobody renews it: it lasts an hour. For the caller to close and free. */
 struct dlock_client *dlt_engine_rival(struct dlt_engine *engine);
-struct dlock *dlt_rival_hold(struct dlock_client *rival, const char *name, enum dlock_mode mode);
+struct dlock_handle *dlt_rival_hold(struct dlock_client *rival, const char *name,
+                                    enum dlock_mode mode);
 
 /* options NULL: the client's. */
-struct dlock *dlt_engine_lock(struct dlt_engine *engine, const char *name,
-                              const struct dlock_options *options);
+struct dlock_handle *dlt_engine_lock(struct dlt_engine *engine, const char *name,
+                                     const struct dlock_options *options);
 
 /* Waits until all other threads sleep. */
 void dlt_settle(void);
@@ -94,7 +95,7 @@ enum dlt_kind {
 
 struct dlt_call {
     struct dlt_engine *engine;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     enum dlt_kind kind;
     int64_t arg; /* timeout_ms, ttl_ms */
     pthread_t thread;
@@ -106,7 +107,7 @@ struct dlt_call {
 
 /* Begins the call in a thread of its own, and settles. */
 void dlt_call_start(struct dlt_call *call, struct dlt_engine *engine, enum dlt_kind kind,
-                    struct dlock *lock, int64_t arg);
+                    struct dlock_handle *lock, int64_t arg);
 
 /* Runs the clock until the call has ended, for most_ms, and returns what it answered. On the real
  * clock it waits for as long as it takes. */
@@ -116,7 +117,7 @@ enum dlock_status dlt_call_finish(struct dlt_call *call, int64_t most_ms);
 int64_t dlt_call_ms(const struct dlt_call *call);
 
 /* Both at once; a minute is enough for everybody. */
-enum dlock_status dlt_do(struct dlt_engine *engine, enum dlt_kind kind, struct dlock *lock,
+enum dlock_status dlt_do(struct dlt_engine *engine, enum dlt_kind kind, struct dlock_handle *lock,
                          int64_t arg);
 
 /* A fault of the store, hitting `times` calls after `skip`. */

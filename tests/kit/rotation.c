@@ -20,17 +20,17 @@ void dlt_password_write(const char *file, const char *password)
         abort();
 }
 
-struct dlock *dlt_lock_new(struct dlock_client *client, const char *name)
+struct dlock_handle *dlt_lock_new(struct dlock_client *client, const char *name)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, name, strlen(name), NULL, &lock, &err) != DLOCK_OK)
         abort();
     return lock;
 }
 
-enum dlock_status dlt_renew_until_answered(struct dlock *lock, struct dlock_error *err)
+enum dlock_status dlt_renew_until_answered(struct dlock_handle *lock, struct dlock_error *err)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
     enum dlock_status status = DLOCK_UNKNOWN;
@@ -69,13 +69,13 @@ static enum dlock_status client_open(const struct dlt_store_server *server,
     return dlock_client_open(uri, NULL, client, err);
 }
 
-static bool lock_and_unlock(struct dlock *lock, struct dlock_error *err)
+static bool lock_and_unlock(struct dlock_handle *lock, struct dlock_error *err)
 {
     return dlock_timedlock(lock, 10000, err) == DLOCK_OK && dlock_unlock(lock, err) == DLOCK_OK;
 }
 
 static void rotate_under(const struct dlt_store_server *server, const struct dlt_rotation *rotation,
-                         const char *file, struct dlock *held, struct dlock *other)
+                         const char *file, struct dlock_handle *held, struct dlock_handle *other)
 {
     const char *what = rotation->what;
     const enum dlock_status want = rotation->session_lock ? DLOCK_LOST : DLOCK_OK;
@@ -101,7 +101,7 @@ static void rotate(const struct dlt_store_server *server, const struct dlt_rotat
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_client *client = NULL;
-    struct dlock *held = NULL, *other = NULL;
+    struct dlock_handle *held = NULL, *other = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
     char file[128];
 

@@ -30,9 +30,9 @@ int dlt_rotation_run(const struct dlt_store_server *server, const struct dlt_rot
 /* A new file with the password takes the place of the old one. */
 void dlt_password_write(const char *file, const char *password);
 
-struct dlock *dlt_lock_new(struct dlock_client *client, const char *name);
+struct dlock_handle *dlt_lock_new(struct dlock_client *client, const char *name);
 
 /* Renews as the renewing thread does: until the store answers, or 10 s are over. */
-enum dlock_status dlt_renew_until_answered(struct dlock *lock, struct dlock_error *err);
+enum dlock_status dlt_renew_until_answered(struct dlock_handle *lock, struct dlock_error *err);
 
 #endif

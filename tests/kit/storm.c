@@ -72,7 +72,7 @@ static void hold(struct dlt_storm_worker *worker, uint64_t fence)
     atomic_fetch_add(&storm->acquisitions, 1);
 }
 
-static void turn(struct dlt_storm_worker *worker, struct dlock *lock)
+static void turn(struct dlt_storm_worker *worker, struct dlock_handle *lock)
 {
     struct dlt_storm *storm = worker->storm;
     struct dlock_error err = DLOCK_ERROR_INIT;
@@ -97,7 +97,7 @@ static void *worker_run(void *arg)
     struct dlt_storm_worker *worker = arg;
     struct dlt_storm *storm = worker->storm;
     struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = storm->ttl_ms};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char name[16];
 
     (void)snprintf(name, sizeof name, "storm%u", worker->number % storm->names);

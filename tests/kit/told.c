@@ -14,7 +14,7 @@ enum { NAMES = 5, EACH = 4, WAITERS = NAMES * EACH, STILL_MS = 2000, LONG_MS = 1
 enum { REQUESTS_MOST = 2 };
 
 static struct dlock_client *holder, *waiter;
-static struct dlock *held[NAMES], *waiting[WAITERS];
+static struct dlock_handle *held[NAMES], *waiting[WAITERS];
 
 static void want(enum dlock_status status, const char *what)
 {
@@ -24,10 +24,10 @@ static void want(enum dlock_status status, const char *what)
     abort();
 }
 
-static struct dlock *lock_new(struct dlock_client *client, int name)
+static struct dlock_handle *lock_new(struct dlock_client *client, int name)
 {
     const struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 300000};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char text[16];
 
     (void)snprintf(text, sizeof text, "told-%d", name);
@@ -52,7 +52,7 @@ static int notice_take(void)
     want(notice.status, "DONE");
     if (notice.op != DLOCK_OP_LOCK)
         return 0;
-    want(dlock_start(notice.lock, DLOCK_OP_UNLOCK, 0, NULL), "start unlock");
+    want(dlock_op_start(notice.lock, DLOCK_OP_UNLOCK, 0, NULL), "start unlock");
     return 1;
 }
 
@@ -85,7 +85,7 @@ void dlt_told_check(const char *uri, unsigned long (*requests)(void *arg), void 
     for (int i = 0; i < NAMES; i++)
         want(dlock_trylock(held[i], NULL), "trylock");
     for (int i = 0; i < WAITERS; i++)
-        want(dlock_start(waiting[i], DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), "start");
+        want(dlock_op_start(waiting[i], DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), "start");
     sleep_ms(STILL_MS); /* all of them have asked */
     before = requests(arg);
     sleep_ms(STILL_MS);
@@ -104,18 +104,18 @@ void dlt_told_check(const char *uri, unsigned long (*requests)(void *arg), void 
     end();
 }
 
-static void try_by_operation(struct dlock *lock)
+static void try_by_operation(struct dlock_handle *lock)
 {
     struct pollfd fd = {.fd = dlock_client_fd(waiter), .events = POLLIN};
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
-    want(dlock_start(lock, DLOCK_OP_LOCK, DLOCK_TRY, NULL), "start");
+    want(dlock_op_start(lock, DLOCK_OP_LOCK, DLOCK_TRY, NULL), "start");
     if (poll(&fd, 1, LONG_MS) != 1 || dlock_client_next(waiter, &notice, NULL) != 1 ||
         notice.status != DLOCK_BUSY)
         want(DLOCK_INTERNAL, "a try of a held name");
 }
 
-static void try_by_call(struct dlock *lock)
+static void try_by_call(struct dlock_handle *lock)
 {
     if (dlock_trylock(lock, NULL) != DLOCK_BUSY)
         want(DLOCK_INTERNAL, "a trylock of a held name");

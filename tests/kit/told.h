@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * told.h - do operations of dlock_start wait in the store, and not poll (C13, C19)? On any store.
- * Used by programs that run under ThreadSanitizer, too.
+ * told.h - do operations of dlock_op_start wait in the store, and not poll (C13, C19)? On any
+ * store. Used by programs that run under ThreadSanitizer, too.
  */
 #ifndef DLT_TOLD_H
 #define DLT_TOLD_H

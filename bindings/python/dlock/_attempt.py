@@ -20,7 +20,7 @@ class Attempt:
     """The library writes an outcome to `error` and `begun` before Python can run the handler of a
     signal. So whoever interrupts the acquiring thread, they say what has to be undone.
 
-    Handlers run in the main thread. So there a wait is an operation of dlock_start: the thread
+    Handlers run in the main thread. So there a wait is an operation of dlock_op_start: the thread
     waits for the descriptor of the client, which a signal ends. A set has no such operation:
     another thread waits.
     """

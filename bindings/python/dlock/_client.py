@@ -75,7 +75,7 @@ class Client:
         """Who waits for a name, in the order in which they are served. Raises Unsupported if the
         store does not show its queue."""
         found = Waiters()
-        check(found.call("dlock_client_waiters", self.pointer(), name_bytes(name)))
+        check(found.call("dlock_client_list_waiters", self.pointer(), name_bytes(name)))
         return found.views
 
     def observe(self, name: Name, known_fence: int = 0,
@@ -91,7 +91,7 @@ class Client:
         while True:
             part = 0 if left == c.TRY else _SLICE_MS if left < 0 else min(left, _SLICE_MS)
             found = Holders()
-            result = found.call("dlock_observe", self.pointer(), key, known_fence, part)
+            result = found.call("dlock_client_observe", self.pointer(), key, known_fence, part)
             left = left if left < 0 else left - part
             if result[0] == NotHeld.status:
                 return []

@@ -58,7 +58,7 @@ class Lock(Owner[Name]):
     def keep(self, seconds: float) -> None:
         """Lets the name stay taken after the release, by nobody, until `seconds` after the present
         acquisition. 0: it is free at once."""
-        check(c.call("dlock_keep", self._held_pointer(),
+        check(c.call("dlock_keep_name", self._held_pointer(),
                      0 if seconds == 0 else ms_of(seconds, "keep")))
 
     def adopt(self, token: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Operations that do not block: dlock_start, and the descriptor of a client's notices. For asyncio,
+"""Operations that do not block: dlock_op_start, and the descriptor of a client's notices. For asyncio,
 and for waits of the main thread."""
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Notices:
 
     def __init__(self, client: int | None) -> None:
         self._client = client  # None: closed
-        self._waits: dict[int, _Wait] = {}  # struct dlock *: _Wait
+        self._waits: dict[int, _Wait] = {}  # struct dlock_handle *: _Wait
         self._watches: dict[int, _Watch] = {}  # id of a loop: _Watch
         self._reaps = False  # a thread takes the notices of orphans
         self._inbox: list[tuple[c.Notice, c.Error]] = []  # notices that were taken, until their waits know: (notice, error)
@@ -132,7 +132,7 @@ class Notices:
             if self._is_in_use(wait.lock):
                 attempt.error.status = _ALREADY
                 return
-            c.library.dlock_start(wait.lock, wait.operation, timeout_ms, byref(attempt.begun))
+            c.library.dlock_op_start(wait.lock, wait.operation, timeout_ms, byref(attempt.begun))
             if attempt.begun.status != 0:
                 ctypes.pointer(attempt.error)[0] = attempt.begun
                 return
@@ -158,7 +158,7 @@ class Notices:
             wait = self._waits.get(lock)
             if wait is not None:
                 wait.unlocks = True
-            elif c.call("dlock_start", lock, UNLOCK, 0)[0] == 0:
+            elif c.call("dlock_op_start", lock, UNLOCK, 0)[0] == 0:
                 self._waits[lock] = wait = _Wait(lock, UNLOCK)
                 wait.orphan = True
             self._reap_locked()
@@ -199,7 +199,7 @@ class Notices:
         if self._is_in_use(wait.lock):
             return _ALREADY, ""
         self._listen_locked(loop, wait)
-        result = c.call("dlock_start", wait.lock, wait.operation, timeout_ms)
+        result = c.call("dlock_op_start", wait.lock, wait.operation, timeout_ms)
         if result[0] == 0:
             self._waits[wait.lock] = wait
         else:
@@ -239,7 +239,7 @@ class Notices:
         if wait.acquires:
             c.library.dlock_cancel_reset(wait.lock)
         wait.acquires = wait.unlocks = False
-        if unlocks and c.call("dlock_start", wait.lock, UNLOCK, 0)[0] == 0:
+        if unlocks and c.call("dlock_op_start", wait.lock, UNLOCK, 0)[0] == 0:
             self._waits[wait.lock] = wait
             wait.result = None
             return

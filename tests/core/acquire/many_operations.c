@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: core/acquire/driver.c core/acquire/acquire_async.c core/hold/operation.c */
 /*
- * 10,000 operations of dlock_start under way on 10,000 names: how many threads, how much memory,
+ * 10,000 operations of dlock_op_start under way on 10,000 names: how many threads, how much memory,
  * and does each get one DONE? (C19)
  */
 #include "tap.h"
@@ -37,7 +37,7 @@ enum {
 #endif
 
 struct handle {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     int done; /* notices */
 };
 
@@ -53,11 +53,11 @@ static void want(enum dlock_status status, const char *what)
     abort();
 }
 
-static struct dlock *lock_new(struct dlock_client *of, int i, void *user)
+static struct dlock_handle *lock_new(struct dlock_client *of, int i, void *user)
 {
     const struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 3600000, .user = user};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char name[16];
 
     (void)snprintf(name, sizeof name, "name-%d", i);
@@ -69,7 +69,7 @@ static struct dlock *lock_new(struct dlock_client *of, int i, void *user)
 
 static void holder_run(const char *uri, int said, int heard)
 {
-    static struct dlock *held[MANY];
+    static struct dlock_handle *held[MANY];
     struct dlock_client *own = NULL;
     char byte = 0;
 
@@ -179,11 +179,11 @@ static void all_begin(void)
 {
     size_t before = 0, each = 0;
 
-    want(dlock_start(handles[0].lock, DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), "start");
+    want(dlock_op_start(handles[0].lock, DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), "start");
     before = bytes_in_use; /* the threads are there */
     for (int i = 1; i < MANY; i++) {
         handles[i].lock = lock_new(client, i, &handles[i]);
-        want(dlock_start(handles[i].lock, DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), "start");
+        want(dlock_op_start(handles[i].lock, DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), "start");
     }
     threads_count();
     each = (bytes_in_use - before) / (MANY - 1);
@@ -195,7 +195,7 @@ static void all_begin(void)
 }
 
 /* Takes one notice. Returns its status; DONE of an unlock: INTERNAL. */
-static enum dlock_status notice_take(struct dlock **lock)
+static enum dlock_status notice_take(struct dlock_handle **lock)
 {
     struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
     struct dlock_notice notice = {.struct_size = sizeof notice};
@@ -214,7 +214,7 @@ static enum dlock_status notice_take(struct dlock **lock)
 static void some_are_canceled(void)
 {
     int canceled = 0;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     for (int i = 0; i < CANCELED; i++)
         dlock_cancel(handles[i * (MANY / CANCELED)].lock);
@@ -227,7 +227,7 @@ static void some_are_canceled(void)
 static void the_others_acquire(int go)
 {
     int acquired = 0;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (write(go, "g", 1) != 1)
         abort();

@@ -2,8 +2,8 @@
 /* Tests: core/acquire/driver.c core/acquire/acquire_async.c core/acquire/wait_any.c */
 /* Tests: core/hold/operation.c */
 /*
- * C19: does each operation of dlock_start have one DONE, whatever the store, a cancel and a free do
- * meanwhile? In real time; for ThreadSanitizer and AddressSanitizer to watch, hence without
+ * C19: does each operation of dlock_op_start have one DONE, whatever the store, a cancel and a free
+ * do meanwhile? In real time; for ThreadSanitizer and AddressSanitizer to watch, hence without
  * Criterion.
  */
 #include "engine.h"
@@ -72,16 +72,16 @@ static enum dlock_status done_status(void)
     return notice.status;
 }
 
-static void start(struct dlock *lock, enum dlock_op op, int64_t timeout_ms)
+static void start(struct dlock_handle *lock, enum dlock_op op, int64_t timeout_ms)
 {
-    enum dlock_status status = dlock_start(lock, op, timeout_ms, NULL);
+    enum dlock_status status = dlock_op_start(lock, op, timeout_ms, NULL);
 
     expect(status == DLOCK_OK, "start", (int)status);
 }
 
 static void cancel_against_grant(void)
 {
-    struct dlock *held, *waiting;
+    struct dlock_handle *held, *waiting;
     unsigned canceled = 0;
 
     begin(NULL);
@@ -117,7 +117,7 @@ static void free_amid_operations(void)
 
     begin(NULL);
     for (unsigned i = 0; i < ROUNDS && bad == 0; i++) {
-        struct dlock *locks[3];
+        struct dlock_handle *locks[3];
         enum dlock_status status;
 
         for (int n = 0; n < 3; n++) {
@@ -142,7 +142,7 @@ static void silent_store(void)
 {
     struct memory_fault silent = {
         .kind = MEMORY_REFUSE, .status = DLOCK_UNKNOWN, .ms = 300, .times = 100000};
-    struct dlock *locks[HANDLES];
+    struct dlock_handle *locks[HANDLES];
     unsigned calls;
 
     begin(NULL);
@@ -181,7 +181,7 @@ static void silent_store(void)
 static void slow_exchange(void)
 {
     struct memory_fault slow = {.kind = MEMORY_HELD_REPLY};
-    struct dlock *slow_lock, *other;
+    struct dlock_handle *slow_lock, *other;
     struct dlock_notice notice;
 
     begin(NULL);
@@ -208,7 +208,7 @@ static void doubtful(void)
         .kind = MEMORY_REFUSE, .status = DLOCK_UNAVAILABLE, .times = 100000};
     struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 900};
     struct dlock_notice notice;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL);
     lock = dlt_engine_lock(&engine, "a", &options);
@@ -232,7 +232,7 @@ static void told_by_the_store(const char *options, const struct memory_fault *fa
 {
     struct timespec pause = {.tv_nsec = 600 * 1000 * 1000};
     struct dlock_client *rival;
-    struct dlock *held, *waiting;
+    struct dlock_handle *held, *waiting;
     unsigned calls;
     int64_t unlocked_ms;
 
@@ -276,7 +276,7 @@ static void many_wait_in_the_store(void)
 {
     struct timespec pause = {.tv_sec = 2};
     struct dlock_client *rival;
-    struct dlock *held[WAITERS], *waiting[WAITERS];
+    struct dlock_handle *held[WAITERS], *waiting[WAITERS];
     unsigned asked;
 
     begin("poll_max=60s&waiter_lease=60s");

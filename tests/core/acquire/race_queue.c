@@ -33,9 +33,9 @@ static void dawdle(unsigned round)
         continue;
 }
 
-static struct dlock *handle(struct dlock_client *client)
+static struct dlock_handle *handle(struct dlock_client *client)
 {
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, "a", 1, NULL, &lock, NULL) != DLOCK_OK)
         abort();
@@ -49,9 +49,9 @@ static bool ended(enum dlock_status status)
 }
 
 /* The holder is ours or the rival's, by turns: a hand-off, or a grant by the store. */
-static struct dlock *hold(unsigned round)
+static struct dlock_handle *hold(unsigned round)
 {
-    struct dlock *held = handle(round % 2 == 0 ? engine.client : rival);
+    struct dlock_handle *held = handle(round % 2 == 0 ? engine.client : rival);
 
     expect(dlock_lock(held, NULL) == DLOCK_OK, "hold", 0);
     return held;
@@ -59,7 +59,7 @@ static struct dlock *hold(unsigned round)
 
 static void cancel_against_unlock(unsigned round)
 {
-    struct dlock *held = hold(round), *waiting = handle(engine.client);
+    struct dlock_handle *held = hold(round), *waiting = handle(engine.client);
     struct dlt_call wait, unlock;
 
     dlt_call_start(&wait, &engine, DLT_LOCK, waiting, 0);
@@ -89,7 +89,7 @@ static void await_entry(struct dlt_call *call)
 
 static void free_against_unlock(unsigned round)
 {
-    struct dlock *held = hold(round), *waiting = handle(engine.client);
+    struct dlock_handle *held = hold(round), *waiting = handle(engine.client);
     struct dlt_call wait, unlock, freeing;
 
     dlt_call_start(&wait, &engine, DLT_LOCK, waiting, 0);
@@ -106,7 +106,7 @@ static void free_against_unlock(unsigned round)
 
 static void deadline_against_unlock(unsigned round)
 {
-    struct dlock *held = hold(round), *waiting = handle(engine.client);
+    struct dlock_handle *held = hold(round), *waiting = handle(engine.client);
     struct dlt_call wait;
 
     dlt_call_start(&wait, &engine, DLT_TIMEDLOCK, waiting, 1 + round % 3);
@@ -121,7 +121,7 @@ static void deadline_against_unlock(unsigned round)
 
 static void *wait_once(void *arg)
 {
-    struct dlock *lock = arg;
+    struct dlock_handle *lock = arg;
     enum dlock_status status = dlock_lock(lock, NULL);
 
     expect(ended(status), "wait", (int)status);
@@ -130,7 +130,7 @@ static void *wait_once(void *arg)
     return NULL;
 }
 
-static void line_up(struct dlock *locks[THREADS], pthread_t threads[THREADS])
+static void line_up(struct dlock_handle *locks[THREADS], pthread_t threads[THREADS])
 {
     for (int i = 0; i < THREADS; i++) {
         locks[i] = handle(engine.client);
@@ -139,7 +139,7 @@ static void line_up(struct dlock *locks[THREADS], pthread_t threads[THREADS])
     }
 }
 
-static void line_down(struct dlock *locks[THREADS], pthread_t threads[THREADS])
+static void line_down(struct dlock_handle *locks[THREADS], pthread_t threads[THREADS])
 {
     for (int i = 0; i < THREADS; i++) {
         (void)pthread_join(threads[i], NULL);
@@ -150,7 +150,7 @@ static void line_down(struct dlock *locks[THREADS], pthread_t threads[THREADS])
 static void close_against_a_line(unsigned round)
 {
     pthread_t threads[THREADS];
-    struct dlock *locks[THREADS], *held;
+    struct dlock_handle *locks[THREADS], *held;
 
     dlt_engine_open(&engine, "race", &(struct dlt_setup){.runs = 1});
     held = hold(round);
@@ -166,7 +166,7 @@ static void close_against_a_line(unsigned round)
 static void break_against_a_line(unsigned round)
 {
     pthread_t threads[THREADS];
-    struct dlock *locks[THREADS], *held = hold(round);
+    struct dlock_handle *locks[THREADS], *held = hold(round);
 
     line_up(locks, threads);
     dawdle(round);
@@ -194,7 +194,7 @@ static void *take_and_give(void *arg)
     return NULL;
 }
 
-static void renew_now_and_then(struct dlock *lock)
+static void renew_now_and_then(struct dlock_handle *lock)
 {
     for (unsigned i = 0; taking && bad == 0; i++) {
         enum dlock_status status = dlock_renew(lock, 0, NULL);
@@ -205,7 +205,7 @@ static void renew_now_and_then(struct dlock *lock)
 }
 
 /* Held and being acquired at once would put its renewals off for ever. */
-static void look_at(struct dlock *lock)
+static void look_at(struct dlock_handle *lock)
 {
     while (taking && bad == 0) {
         (void)pthread_mutex_lock(&engine.client->mutex);
@@ -215,9 +215,9 @@ static void look_at(struct dlock *lock)
     }
 }
 
-static void beside_an_owner(const char *name, void (*other)(struct dlock *lock))
+static void beside_an_owner(const char *name, void (*other)(struct dlock_handle *lock))
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     pthread_t thread;
 
     bad = 0;
@@ -238,7 +238,7 @@ static void beside_an_owner(const char *name, void (*other)(struct dlock *lock))
 static long value, shadow; /* guarded by the lock: the same, seen by any holder */
 static _Atomic uint64_t last_fence;
 
-static void write_once(struct dlock *lock)
+static void write_once(struct dlock_handle *lock)
 {
     uint64_t fence;
 
@@ -254,7 +254,7 @@ static void write_once(struct dlock *lock)
     expect(dlock_unlock(lock, NULL) == DLOCK_OK, "unlock", 0);
 }
 
-static void read_once(struct dlock *lock)
+static void read_once(struct dlock_handle *lock)
 {
     if (dlock_rdlock(lock, NULL) != DLOCK_OK)
         abort();
@@ -264,7 +264,7 @@ static void read_once(struct dlock *lock)
 
 static void *read_and_write(void *arg)
 {
-    struct dlock *lock = handle(arg);
+    struct dlock_handle *lock = handle(arg);
 
     for (int i = 0; i < ROUNDS / 4; i++) {
         if (i % 4 == 3)

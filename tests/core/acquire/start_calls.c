@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * start_calls.c - a loop of dlock_start, between two calls of access(2) that start_calls.sh looks
- * for. It begins while the driver waits in the store for another operation.
+ * start_calls.c - a loop of dlock_op_start, between two calls of access(2) that start_calls.sh
+ * looks for. It begins while the driver waits in the store for another operation.
  *
  *     start_calls URI
  */
@@ -15,7 +15,7 @@
 enum { LOCKS = 1000, LONG_MS = 60000 };
 
 static struct dlock_client *client, *other;
-static struct dlock *locks[LOCKS], *held, *waiting;
+static struct dlock_handle *locks[LOCKS], *held, *waiting;
 
 static void want(enum dlock_status status, const char *what)
 {
@@ -28,7 +28,7 @@ static void want(enum dlock_status status, const char *what)
 static void start_all(enum dlock_op op)
 {
     for (int i = 0; i < LOCKS; i++)
-        want(dlock_start(locks[i], op, LONG_MS, NULL), "start");
+        want(dlock_op_start(locks[i], op, LONG_MS, NULL), "start");
 }
 
 static void done_all(void)
@@ -43,9 +43,9 @@ static void done_all(void)
     }
 }
 
-static struct dlock *lock_new(struct dlock_client *of, int number)
+static struct dlock_handle *lock_new(struct dlock_client *of, int number)
 {
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char name[16];
 
     (void)snprintf(name, sizeof name, "start-%d", number);
@@ -60,7 +60,7 @@ static void wait_in_the_store(const char *uri)
     held = lock_new(other, LOCKS);
     want(dlock_trylock(held, NULL), "trylock");
     waiting = lock_new(client, LOCKS);
-    want(dlock_start(waiting, DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), "start");
+    want(dlock_op_start(waiting, DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), "start");
     (void)poll(NULL, 0, 500);
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Tests: core/acquire/driver.c
-# Which system calls does the caller of dlock_start make? futex, and a write to an eventfd. (C19)
+# Which system calls does the caller of dlock_op_start make? futex, and a write to an eventfd. (C19)
 #
 #     start_calls.sh SOURCE-DIR PROGRAM URI...
 #
@@ -32,7 +32,7 @@ only_futex_and_eventfd() {
 }
 
 for uri in "$@"; do
-    text="${uri%%:*}: dlock_start makes no system call but futex and a write to an eventfd"
+    text="${uri%%:*}: dlock_op_start makes no system call but futex and a write to an eventfd"
     if strace -o /dev/null true 2>"$tap_tmp/log"; then
         check "$text" only_futex_and_eventfd "$uri"
     elif [ -n "${CI-}" ]; then

@@ -9,7 +9,7 @@
 #define NAME "job"
 
 static struct dlt_engine engine;
-static struct dlock *lock;
+static struct dlock_handle *lock;
 
 static void set_up(void)
 {
@@ -121,7 +121,7 @@ Test(acquire, C4_no_answer_at_all_is_unknown_and_cleaned_up_with_the_same_token)
 
 Test(acquire, C4_after_unknown_busy_is_not_believed)
 {
-    struct dlock *other = dlt_engine_lock(&engine, NAME, NULL);
+    struct dlock_handle *other = dlt_engine_lock(&engine, NAME, NULL);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, other, 0), DLOCK_OK);
     dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_LOST_REQUEST, (struct memory_fault){0});
@@ -172,7 +172,7 @@ Test(acquire, C4_a_refusal_is_told_as_it_is)
 
 Test(acquire, C4_a_late_request_never_touches_a_later_hold)
 {
-    struct dlock *other = dlt_engine_lock(&engine, NAME, NULL);
+    struct dlock_handle *other = dlt_engine_lock(&engine, NAME, NULL);
     enum dlock_status last = DLOCK_INTERNAL;
     char before[DLOCK_TOKEN_CHARS], after[DLOCK_TOKEN_CHARS];
 
@@ -235,7 +235,7 @@ Test(acquire, C3_a_waiter_takes_it_again_after_a_late_grant)
 Test(acquire, C3_just_enough_is_enough)
 {
     struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
-    struct dlock *still = dlt_engine_lock(&engine, NAME, &options);
+    struct dlock_handle *still = dlt_engine_lock(&engine, NAME, &options);
     struct dlt_call call;
 
     /* At 26697 ms, 3001 of 29698 are left, and 3000 would be too little. */
@@ -278,7 +278,7 @@ Test(acquire, a_second_acquire_on_the_handle_is_already)
 
 Test(acquire, C13_a_lost_notification_costs_a_second_at_most)
 {
-    struct dlock *other = dlt_engine_lock(&engine, NAME, NULL);
+    struct dlock_handle *other = dlt_engine_lock(&engine, NAME, NULL);
     struct dlt_call call;
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, other, 0), DLOCK_OK);
@@ -295,9 +295,9 @@ Test(acquire, C13_a_lost_notification_costs_a_second_at_most)
 Test(acquire, C8_making_a_short_lease_longer_does_not_last_longer)
 {
     struct dlock_client *rival = dlt_engine_rival(&engine);
-    struct dlock *theirs = dlt_rival_hold(rival, NAME, DLOCK_EXCLUSIVE);
+    struct dlock_handle *theirs = dlt_rival_hold(rival, NAME, DLOCK_EXCLUSIVE);
     struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
-    struct dlock *still = dlt_engine_lock(&engine, NAME, &options);
+    struct dlock_handle *still = dlt_engine_lock(&engine, NAME, &options);
     struct dlt_call call;
 
     dlt_call_start(&call, &engine, DLT_TIMEDLOCK, still, 300);
@@ -315,9 +315,9 @@ Test(acquire, C8_making_a_short_lease_longer_does_not_last_longer)
 Test(acquire, C7_nobody_renews_what_is_still_being_acquired)
 {
     struct dlock_client *rival = dlt_engine_rival(&engine);
-    struct dlock *theirs = dlt_rival_hold(rival, NAME, DLOCK_EXCLUSIVE);
+    struct dlock_handle *theirs = dlt_rival_hold(rival, NAME, DLOCK_EXCLUSIVE);
     struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
-    struct dlock *still = dlt_engine_lock(&engine, NAME, &options);
+    struct dlock_handle *still = dlt_engine_lock(&engine, NAME, &options);
     struct dlt_call call;
 
     dlt_call_start(&call, &engine, DLT_LOCK, still, 0);
@@ -336,7 +336,7 @@ Test(acquire, C7_nobody_renews_what_is_still_being_acquired)
 
 Test(acquire, C8_a_wait_ends_at_its_deadline)
 {
-    struct dlock *other = dlt_engine_lock(&engine, NAME, NULL);
+    struct dlock_handle *other = dlt_engine_lock(&engine, NAME, NULL);
     struct dlt_call call;
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, other, 0), DLOCK_OK);

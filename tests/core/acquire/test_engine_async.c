@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: core/acquire/acquire_async.c core/acquire/driver.c core/acquire/cancel.c */
-/* What does an operation of dlock_start do while the store is silent, and when it is handed a claim
- * or cancelled meanwhile? Virtual time. */
+/* What does an operation of dlock_op_start do while the store is silent, and when it is handed a
+ * claim or cancelled meanwhile? Virtual time. */
 #include "fake_session.h"
 
 #include <criterion/criterion.h>
@@ -15,27 +15,27 @@ static void open_memory(const char *options)
     dlt_engine_open(&engine, "async", &(struct dlt_setup){.options = options});
 }
 
-static struct dlock *lock_of(const char *name)
+static struct dlock_handle *lock_of(const char *name)
 {
     return dlt_engine_lock(&engine, name, NULL);
 }
 
-static struct dlock *held_of(const char *name)
+static struct dlock_handle *held_of(const char *name)
 {
-    struct dlock *lock = lock_of(name);
+    struct dlock_handle *lock = lock_of(name);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
     return lock;
 }
 
-static void start(struct dlock *lock, enum dlock_op op, int64_t timeout_ms)
+static void start(struct dlock_handle *lock, enum dlock_op op, int64_t timeout_ms)
 {
-    cr_assert_eq(dlock_start(lock, op, timeout_ms, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(lock, op, timeout_ms, NULL), DLOCK_OK);
     dlt_settle();
 }
 
 /* The status of the DONE that is queued for the handle. */
-static enum dlock_status done(const struct dlock *lock)
+static enum dlock_status done(const struct dlock_handle *lock)
 {
     static struct dlock_notice taken[16]; /* before they were asked for */
     static size_t count;
@@ -56,7 +56,7 @@ static enum dlock_status done(const struct dlock *lock)
     return DLT_STUCK;
 }
 
-static void close_all(struct dlock **locks, size_t count)
+static void close_all(struct dlock_handle **locks, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         (void)dlt_do(&engine, DLT_FREE, locks[i], 0);
@@ -67,7 +67,7 @@ static void close_all(struct dlock **locks, size_t count)
  * goes on when it counts as stalled and its deadline is over. */
 Test(async, C6_C13_a_claim_that_is_handed_to_a_stalled_operation_is_held)
 {
-    struct dlock *held, *waiting, *other, *renewed[4];
+    struct dlock_handle *held, *waiting, *other, *renewed[4];
     uint64_t fence = 0;
 
     open_memory("ttl=3s&op_timeout=1s");
@@ -95,16 +95,16 @@ Test(async, C6_C13_a_claim_that_is_handed_to_a_stalled_operation_is_held)
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, waiting, 0), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, other, 0), DLOCK_OK);
     cr_assert_gt(dlock_fence(other), fence);
-    close_all(
-        (struct dlock *[]){held, waiting, other, renewed[0], renewed[1], renewed[2], renewed[3]},
-        7);
+    close_all((struct dlock_handle *[]){held, waiting, other, renewed[0], renewed[1], renewed[2],
+                                        renewed[3]},
+              7);
 }
 
 /* Each grant comes so late that too little of it is left: the two operations that the threads make
  * give it back and try again, for 20 s. */
 Test(async, C19_operations_that_try_again_and_again_let_others_end)
 {
-    struct dlock *busy[2], *brief;
+    struct dlock_handle *busy[2], *brief;
 
     open_memory("ttl=1s&op_timeout=2s&queue=off");
     busy[0] = lock_of("a");
@@ -121,12 +121,12 @@ Test(async, C19_operations_that_try_again_and_again_let_others_end)
     dlt_engine_run(&engine, 30000);
     cr_assert_neq(done(busy[0]), DLT_STUCK);
     cr_assert_neq(done(busy[1]), DLT_STUCK);
-    close_all((struct dlock *[]){busy[0], busy[1], brief}, 3);
+    close_all((struct dlock_handle *[]){busy[0], busy[1], brief}, 3);
 }
 
 Test(async, C19_2_a_cancelled_wait_for_a_session_ends_at_once)
 {
-    struct dlock *a, *b, *waiting;
+    struct dlock_handle *a, *b, *waiting;
 
     fake_session_begin(&engine);
     dlt_engine_open(&engine, "session",
@@ -141,14 +141,14 @@ Test(async, C19_2_a_cancelled_wait_for_a_session_ends_at_once)
     dlock_cancel(waiting);
     dlt_settle();
     cr_assert_eq(done(waiting), DLOCK_CANCELED);
-    close_all((struct dlock *[]){a, b, waiting}, 3);
+    close_all((struct dlock_handle *[]){a, b, waiting}, 3);
 }
 
 /* Holders of a semaphore hand nothing on: there is nothing to wait for. */
 Test(async, C21_an_operation_asks_the_store_of_a_semaphore_at_once)
 {
     struct dlock_options options = {.struct_size = sizeof options, .limit = 2};
-    struct dlock *held, *waiting;
+    struct dlock_handle *held, *waiting;
 
     open_memory(NULL);
     held = dlt_engine_lock(&engine, "a", &options);
@@ -156,12 +156,12 @@ Test(async, C21_an_operation_asks_the_store_of_a_semaphore_at_once)
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, held, 0), DLOCK_OK);
     start(waiting, DLOCK_OP_LOCK, 1000);
     cr_assert_eq(done(waiting), DLOCK_OK);
-    close_all((struct dlock *[]){held, waiting}, 2);
+    close_all((struct dlock_handle *[]){held, waiting}, 2);
 }
 
 Test(async, C19_2_a_cancel_that_came_early_is_not_forgotten_by_the_next)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     open_memory(NULL);
     lock = lock_of("a");
@@ -188,7 +188,7 @@ Test(async, C19_a_silent_server_ends_no_operation_at_another_one)
 {
     static struct dlock_plugin plugin;
     static struct dlock_backend_ops ops;
-    struct dlock *dead[5], *renewed, *unlocked;
+    struct dlock_handle *dead[5], *renewed, *unlocked;
 
     plugin = *dlock_plugin_memory_hooked();
     ops = *plugin.ops;
@@ -210,6 +210,7 @@ Test(async, C19_a_silent_server_ends_no_operation_at_another_one)
     cr_assert_eq(done(dead[4]), DLOCK_UNAVAILABLE);
     cr_assert_eq(done(renewed), DLOCK_OK);
     cr_assert_eq(done(unlocked), DLOCK_OK);
-    close_all((struct dlock *[]){dead[0], dead[1], dead[2], dead[3], dead[4], renewed, unlocked},
-              7);
+    close_all(
+        (struct dlock_handle *[]){dead[0], dead[1], dead[2], dead[3], dead[4], renewed, unlocked},
+        7);
 }

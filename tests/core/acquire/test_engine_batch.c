@@ -3,9 +3,9 @@
  */
 /* Tests: core/hold/claim.c core/hold/unlock.c core/hold/handoff.c */
 /*
- * Operations of dlock_start that are ready together: do they leave in one exchange, and does each
- * have its own outcome, by its own deadline, whatever becomes of the exchange? (C8, C19, BAT-1 to
- * BAT-3) Virtual time.
+ * Operations of dlock_op_start that are ready together: do they leave in one exchange, and does
+ * each have its own outcome, by its own deadline, whatever becomes of the exchange? (C8, C19, BAT-1
+ * to BAT-3) Virtual time.
  */
 #include "engine.h"
 
@@ -16,11 +16,11 @@ enum { MANY = 8 };
 #define SILENT_MS INT64_C(3600000)
 
 static struct dlt_engine engine;
-static struct dlock *locks[MANY], *busy;
+static struct dlock_handle *locks[MANY], *busy;
 static enum dlock_status done[MANY];
 
 /* The handle whose DONE sets done[i]. op_timeout_ms: 0: the client's. */
-static struct dlock *lock_of(int i, int64_t op_timeout_ms)
+static struct dlock_handle *lock_of(int i, int64_t op_timeout_ms)
 {
     struct dlock_options options = {
         .struct_size = sizeof options, .op_timeout_ms = op_timeout_ms, .user = &done[i]};
@@ -69,7 +69,7 @@ static void driver_hold(void)
 {
     (void)memory_hooks_fault("batch", MEMORY_RENEW,
                              &(struct memory_fault){.kind = MEMORY_HELD_REPLY});
-    cr_assert_eq(dlock_start(busy, DLOCK_OP_RENEW, 0, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(busy, DLOCK_OP_RENEW, 0, NULL), DLOCK_OK);
     dlt_settle();
     cr_assert_eq(memory_hooks_held("batch"), 1);
 }
@@ -84,10 +84,10 @@ static void driver_let_go(void)
     done_take();
 }
 
-static void start(struct dlock *lock, int i, enum dlock_op op, int64_t timeout_ms)
+static void start(struct dlock_handle *lock, int i, enum dlock_op op, int64_t timeout_ms)
 {
     done[i] = DLT_STUCK;
-    cr_assert_eq(dlock_start(lock, op, timeout_ms, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(lock, op, timeout_ms, NULL), DLOCK_OK);
 }
 
 static void start_together(enum dlock_op op, int64_t timeout_ms)
@@ -138,7 +138,7 @@ Test(batch, C19_what_is_ready_together_leaves_in_one_exchange)
 Test(batch, BAT_1_each_has_its_own_outcome)
 {
     struct dlock_client *rival = dlt_engine_rival(&engine);
-    struct dlock *taken[2];
+    struct dlock_handle *taken[2];
 
     taken[0] = dlt_rival_hold(rival, "c", DLOCK_EXCLUSIVE);
     taken[1] = dlt_rival_hold(rival, "d", DLOCK_EXCLUSIVE);
@@ -197,7 +197,7 @@ Test(batch, C4_C19_after_a_silence_the_locks_are_given_back)
 Test(batch, C8_C19_each_of_many_leaves_the_queue)
 {
     struct dlock_client *rival = dlt_engine_rival(&engine);
-    struct dlock *taken[MANY];
+    struct dlock_handle *taken[MANY];
 
     for (int i = 0; i < MANY; i++)
         taken[i] = dlt_rival_hold(rival, (const char[]){(char)('a' + i), '\0'}, DLOCK_EXCLUSIVE);
@@ -231,7 +231,7 @@ Test(batch, C8_a_silent_store_is_found_out_once)
  * sent while there is time. */
 Test(batch, C8_unlocks_with_far_deadlines_have_exchanges_of_their_own)
 {
-    struct dlock *lasting = lock_of(0, 5000), *brief = lock_of(1, 300);
+    struct dlock_handle *lasting = lock_of(0, 5000), *brief = lock_of(1, 300);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lasting, 0), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, brief, 0), DLOCK_OK);
@@ -254,11 +254,11 @@ Test(batch, C8_unlocks_with_far_deadlines_have_exchanges_of_their_own)
  * comes at once, whatever becomes of the releases of the batch. */
 Test(batch, C19_a_hand_off_does_not_wait_for_releases)
 {
-    struct dlock *next = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *next = dlt_engine_lock(&engine, "a", NULL);
 
     start_together(DLOCK_OP_LOCK, 1000);
     all_are(DLOCK_OK);
-    cr_assert_eq(dlock_start(next, DLOCK_OP_LOCK, 60000, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(next, DLOCK_OP_LOCK, 60000, NULL), DLOCK_OK);
     dlt_settle();
     driver_hold();
     store_falls_silent(MEMORY_UNLOCK);
@@ -279,11 +279,11 @@ Test(batch, C19_a_hand_off_does_not_wait_for_releases)
  * releases do not wait for that one. */
 Test(batch, C19_releases_do_not_wait_for_a_queue_entry)
 {
-    struct dlock *next = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *next = dlt_engine_lock(&engine, "a", NULL);
 
     start_together(DLOCK_OP_LOCK, 1000);
     all_are(DLOCK_OK);
-    cr_assert_eq(dlock_start(next, DLOCK_OP_LOCK, 60000, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(next, DLOCK_OP_LOCK, 60000, NULL), DLOCK_OK);
     run(20); /* it waits in the store */
     driver_hold();
     store_falls_silent(MEMORY_LEAVE);
@@ -306,11 +306,12 @@ Test(batch, C19_releases_do_not_wait_for_a_queue_entry)
 Test(batch, C19_releases_share_an_exchange_where_no_lease_is_handed_on)
 {
     struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 20000};
-    struct dlock *next = dlt_engine_lock(&engine, "a", &options); /* another ttl: no hand-off */
+    struct dlock_handle *next =
+        dlt_engine_lock(&engine, "a", &options); /* another ttl: no hand-off */
 
     start_together(DLOCK_OP_LOCK, 1000);
     all_are(DLOCK_OK);
-    cr_assert_eq(dlock_start(next, DLOCK_OP_LOCK, 60000, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(next, DLOCK_OP_LOCK, 60000, NULL), DLOCK_OK);
     run(20); /* it waits in the store */
     start_together(DLOCK_OP_UNLOCK, 0);
     all_are(DLOCK_OK);
@@ -355,7 +356,7 @@ TestSuite(pooled, .fini = tear_down);
  * them has another deadline then, which the first exchange may not delay. */
 Test(pooled, C8_BAT_3_deadlines_are_compared_when_there_is_a_session)
 {
-    struct dlock *lasting, *brief;
+    struct dlock_handle *lasting, *brief;
 
     dlt_engine_open(
         &engine, "pooled",
@@ -368,7 +369,7 @@ Test(pooled, C8_BAT_3_deadlines_are_compared_when_there_is_a_session)
     dlt_fault(&engine, MEMORY_RENEW, MEMORY_REFUSE,
               (struct memory_fault){.status = DLOCK_UNKNOWN, .ms = 3}); /* ends the session */
     dlt_fault(&engine, MEMORY_OPEN, MEMORY_SLOW, (struct memory_fault){.ms = 1000});
-    cr_assert_eq(dlock_start(busy, DLOCK_OP_RENEW, 0, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(busy, DLOCK_OP_RENEW, 0, NULL), DLOCK_OK);
     dlt_settle();
     store_falls_silent(MEMORY_TRYLOCK);
     start(lasting, 0, DLOCK_OP_LOCK, 6000);

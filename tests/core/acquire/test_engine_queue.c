@@ -28,7 +28,7 @@ TestSuite(queue, .init = set_up, .fini = tear_down);
 enum { WAITERS = 4 };
 
 struct line {
-    struct dlock *locks[WAITERS];
+    struct dlock_handle *locks[WAITERS];
     struct dlt_call calls[WAITERS];
 };
 
@@ -47,7 +47,7 @@ static void got_it(struct line *line, size_t i)
     cr_assert_eq(dlt_call_finish(&line->calls[i], 2000), DLOCK_OK, "waiter %zu", i);
 }
 
-static void give(struct dlock *lock)
+static void give(struct dlock_handle *lock)
 {
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
 }
@@ -60,7 +60,7 @@ static void free_line(struct line *line, size_t n)
 
 Test(queue, C13_threads_of_one_client_get_it_in_their_order)
 {
-    struct dlock *held = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *held = dlt_engine_lock(&engine, "a", NULL);
     struct line line;
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, held, 0), DLOCK_OK);
@@ -78,7 +78,7 @@ Test(queue, C13_threads_of_one_client_get_it_in_their_order)
 
 Test(queue, only_the_head_of_the_line_talks_to_the_store)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     struct line line;
 
     line_up(&line, "wwww");
@@ -90,8 +90,8 @@ Test(queue, only_the_head_of_the_line_talks_to_the_store)
 
 Test(queue, trylock_does_not_pass_those_who_wait_and_asks_nobody)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
-    struct dlock *hasty = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *hasty = dlt_engine_lock(&engine, "a", NULL);
     struct line line;
     unsigned before;
 
@@ -108,8 +108,8 @@ Test(queue, trylock_does_not_pass_those_who_wait_and_asks_nobody)
 
 Test(queue, a_cancel_that_came_first_is_told_to_one_attempt_behind_others)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
-    struct dlock *hasty = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *hasty = dlt_engine_lock(&engine, "a", NULL);
     struct line line;
 
     line_up(&line, "w");
@@ -123,8 +123,8 @@ Test(queue, a_cancel_that_came_first_is_told_to_one_attempt_behind_others)
 
 Test(queue, C8_timedlock_behind_others_ends_at_its_deadline)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
-    struct dlock *timed = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *timed = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call call;
     struct line line;
 
@@ -141,7 +141,7 @@ Test(queue, C8_timedlock_behind_others_ends_at_its_deadline)
 
 Test(queue, cancel_free_and_shutdown_end_a_wait_in_line)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     struct line line;
     struct dlt_call freeing;
 
@@ -163,7 +163,7 @@ Test(queue, cancel_free_and_shutdown_end_a_wait_in_line)
 
 Test(queue, readers_at_the_head_pass_together_and_not_past_a_writer)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     struct line line;
 
     line_up(&line, "rrwr");
@@ -184,7 +184,7 @@ Test(queue, readers_at_the_head_pass_together_and_not_past_a_writer)
 
 Test(queue, a_place_costs_one_refresh_a_second)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     struct line line;
 
     line_up(&line, "w");
@@ -198,7 +198,7 @@ Test(queue, a_place_costs_one_refresh_a_second)
 
 Test(queue, C13_a_lost_grant_costs_one_refresh)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     struct line line;
     int64_t freed_ms;
 
@@ -214,8 +214,8 @@ Test(queue, C13_a_lost_grant_costs_one_refresh)
 
 Test(queue, LEA_2_who_gives_up_leaves_the_store_too)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
-    struct dlock *other;
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *other;
     struct line line;
 
     line_up(&line, "w");
@@ -230,8 +230,8 @@ Test(queue, LEA_2_who_gives_up_leaves_the_store_too)
 
 Test(queue, LEA_3_a_leave_that_got_lost_is_repeated)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
-    struct dlock *other;
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *other;
     struct line line;
 
     dlt_fault(&engine, MEMORY_LEAVE, MEMORY_REFUSE,
@@ -249,7 +249,7 @@ Test(queue, LEA_3_a_leave_that_got_lost_is_repeated)
 /* A store that fails is asked by the first in line alone, and told to those whose time is over. */
 Test(queue, C8_a_store_that_fails_is_waited_for_until_each_ones_deadline)
 {
-    struct dlock *timed = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *timed = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call call;
     struct line line;
 
@@ -270,8 +270,8 @@ Test(queue, C8_a_store_that_fails_is_waited_for_until_each_ones_deadline)
 
 Test(queue, C8_a_place_that_cannot_be_left_ends_the_wait_nevertheless)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
-    struct dlock *timed = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *timed = dlt_engine_lock(&engine, "a", NULL);
     struct memory_seen leave;
     struct dlt_call call;
 
@@ -286,7 +286,7 @@ Test(queue, C8_a_place_that_cannot_be_left_ends_the_wait_nevertheless)
 
 Test(queue, a_lease_of_a_queue_is_soon_extended_to_the_ttl)
 {
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     struct line line;
 
     line_up(&line, "w");
@@ -303,8 +303,8 @@ Test(queue, a_lease_of_a_queue_is_soon_extended_to_the_ttl)
 Test(queue, without_a_renewer_it_is_extended_before_it_is_handed_out)
 {
     struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
-    struct dlock *lock = dlt_engine_lock(&engine, "a", &options);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, "a", &options);
     struct dlt_call call;
 
     dlt_call_start(&call, &engine, DLT_LOCK, lock, 0);
@@ -317,8 +317,8 @@ Test(queue, without_a_renewer_it_is_extended_before_it_is_handed_out)
 Test(queue, off_means_no_place_in_the_store)
 {
     struct dlock_options options = {.struct_size = sizeof options, .queue = DLOCK_OFF};
-    struct dlock *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
-    struct dlock *lock = dlt_engine_lock(&engine, "a", &options);
+    struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, "a", &options);
     struct memory_seen seen;
     struct dlt_call call;
 

@@ -52,7 +52,7 @@ static unsigned logged_times(const char *text)
 Test(store, TRY_8_one_attempt_is_told_why_the_store_refuses)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin_guarded(5000);
     lock = dlt_engine_lock(&engine, NAME, NULL);
@@ -67,7 +67,7 @@ Test(store, TRY_8_one_attempt_is_told_why_the_store_refuses)
 Test(store, C13_TRY_8_a_wait_for_a_store_that_refuses_is_logged_once_and_told_at_the_end)
 {
     struct dlt_call call;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin_guarded(5000);
     lock = dlt_engine_lock(&engine, NAME, NULL);
@@ -86,7 +86,7 @@ Test(store, C13_TRY_8_a_wait_for_a_store_that_refuses_is_logged_once_and_told_at
 Test(store, TRY_8_a_holder_needs_no_text)
 {
     struct dlock_client *rival;
-    struct dlock *theirs, *lock;
+    struct dlock_handle *theirs, *lock;
     struct dlt_call call;
 
     begin_guarded(0);
@@ -116,7 +116,7 @@ static void fail_all(enum memory_slot slot, enum dlock_status status)
               (struct memory_fault){.status = status, .times = 1000000});
 }
 
-static void end(struct dlock *lock)
+static void end(struct dlock_handle *lock)
 {
     (void)dlt_do(&engine, DLT_FREE, lock, 0);
     dlt_engine_close(&engine);
@@ -125,7 +125,7 @@ static void end(struct dlock *lock)
 /* A lazy client of a store that begins to answer 3 s after the call. */
 static void await_the_start(const char *options, enum dlock_status before)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_call call;
 
     begin(options);
@@ -158,7 +158,7 @@ Test(store, C13_so_is_one_whose_nodes_are_too_few_at_first)
 Test(store, C8_one_attempt_at_a_store_that_is_not_there_is_told_at_once)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin("open=lazy");
     fail_all(MEMORY_OPEN, DLOCK_UNAVAILABLE);
@@ -178,7 +178,7 @@ Test(store, C8_what_does_not_pass_by_itself_ends_a_wait_at_once)
 
     begin("open=lazy");
     for (size_t i = 0; i < sizeof final / sizeof final[0]; i++) {
-        struct dlock *lock = dlt_engine_lock(&engine, NAME, NULL);
+        struct dlock_handle *lock = dlt_engine_lock(&engine, NAME, NULL);
         struct dlt_call call;
 
         memory_hooks_reset(engine.store);
@@ -194,7 +194,7 @@ Test(store, C8_what_does_not_pass_by_itself_ends_a_wait_at_once)
 Test(store, C6_a_lazy_client_finds_out_later_that_there_are_no_fences)
 {
     struct dlock_options options = {.struct_size = sizeof options, .fence = DLOCK_ON};
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     plugin = *dlock_plugin_memory_hooked();
     (void)dlock_plugin_memory_limited("store", DLOCK_CAP_FENCE); /* sessions have none */
@@ -212,7 +212,7 @@ Test(store, C8_the_deadline_alone_ends_a_wait_for_a_store_that_fails)
 
     begin(NULL);
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
-        struct dlock *lock = dlt_engine_lock(&engine, NAME, NULL);
+        struct dlock_handle *lock = dlt_engine_lock(&engine, NAME, NULL);
         struct dlt_call call;
 
         memory_hooks_reset(engine.store);
@@ -231,7 +231,7 @@ Test(store, C8_the_deadline_alone_ends_a_wait_for_a_store_that_fails)
 Test(store, C8_a_silent_store_is_asked_again_with_the_same_token)
 {
     struct memory_seen first, last;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_call call;
 
     begin(NULL);

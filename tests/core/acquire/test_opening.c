@@ -45,7 +45,7 @@ static void says_later_that_the_server_is_silent(const char *uri)
     struct dlock_notice notice = {.struct_size = sizeof notice};
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     enum dlock_status status = dlock_client_open_start(uri, NULL, &client, &err);
 
     (void)dlt_ok(status == DLOCK_OK && client != NULL, "it begins: %s",
@@ -61,7 +61,7 @@ static void says_later_that_the_server_is_silent(const char *uri)
                  dlock_status_name((int)notice.status));
     (void)dlt_ok(strstr(err.message, "127.0.0.1") != NULL, "its text names the server: %s",
                  err.message);
-    status = dlock_start(lock, DLOCK_OP_LOCK, DLOCK_TRY, &err);
+    status = dlock_op_start(lock, DLOCK_OP_LOCK, DLOCK_TRY, &err);
     (void)dlt_ok(status == DLOCK_OK && next(client, &notice, &err) == DLOCK_NOTICE_DONE &&
                      notice.status == DLOCK_UNAVAILABLE,
                  "an operation tries to connect by itself: %s",

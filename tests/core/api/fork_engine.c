@@ -20,8 +20,9 @@
 #define CHILD_S 20 /* a child that hangs is killed by its alarm */
 
 static struct dlt_engine engine;
-static struct dlock *held, *waiting, *started;
-static struct dlock *rivals; /* waited for: of another client, so that we wait in the store */
+static struct dlock_handle *held, *waiting, *started;
+static struct dlock_handle
+    *rivals; /* waited for: of another client, so that we wait in the store */
 
 /* Slots called in this process but close(forked). */
 static _Atomic unsigned slot_calls, forked_closes;
@@ -155,7 +156,7 @@ static int child_looks(void)
 
 static int child_queries(void)
 {
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     WANT(1, dlock_new(engine.client, "b", 1, NULL, &lock, NULL) == DLOCK_FORKED && lock == NULL);
     WANT(2, dlock_client_inspect(engine.client, "b", 1, info_none, NULL, NULL) == DLOCK_FORKED);
@@ -218,7 +219,7 @@ static int child_opens_its_own(void)
 {
     struct dlt_engine own;
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     WANT(1, dlt_engine_try_open(&own, "child", &(struct dlt_setup){.runs = 1}, &err) == DLOCK_OK);
     WANT(2, dlock_new(own.client, "a", 1, NULL, &lock, NULL) == DLOCK_OK);
@@ -271,7 +272,7 @@ static void ask_everything(bool in_watch)
     rival = dlt_engine_rival(&engine);
     rivals = dlt_rival_hold(rival, "b", DLOCK_EXCLUSIVE);
     if (dlock_lock(held, NULL) != DLOCK_OK ||
-        dlock_start(started, DLOCK_OP_UNLOCK, 0, NULL) != DLOCK_OK ||
+        dlock_op_start(started, DLOCK_OP_UNLOCK, 0, NULL) != DLOCK_OK ||
         pthread_create(&thread, NULL, wait_for_it, NULL) != 0 ||
         memory_hooks_await("fork", MEMORY_WATCH, 1, 10000) != 0)
         abort();
@@ -302,7 +303,7 @@ static _Atomic int stop;
 
 static void *keep_busy(void *arg)
 {
-    struct dlock *lock = arg;
+    struct dlock_handle *lock = arg;
 
     while (!stop) {
         if (dlock_lock(lock, NULL) != DLOCK_OK || dlock_renew(lock, 0, NULL) != DLOCK_OK ||
@@ -340,7 +341,7 @@ static int child_of_a_storm(void)
 static void fork_in_a_storm(void)
 {
     pthread_t threads[3];
-    struct dlock *locks[2];
+    struct dlock_handle *locks[2];
     int bad = 0;
 
     dlt_engine_open(&engine, "fork", &(struct dlt_setup){.plugin = &plugin, .runs = 1});

@@ -97,7 +97,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 static struct dlt_engine engine;
 
 /* The first thing that was not right; NULL: all was. */
-static const char *lock_and_renew(struct dlock *lock)
+static const char *lock_and_renew(struct dlock_handle *lock)
 {
     enum dlock_status status = dlock_lock(lock, NULL);
     char hex[DLOCK_TOKEN_CHARS];
@@ -124,10 +124,10 @@ static bool ran_short(enum dlock_status status, enum dlock_status wanted)
 }
 
 /* Behind another client's lock, in the store's queue; then in either mode. */
-static const char *wait_and_share(struct dlock *lock)
+static const char *wait_and_share(struct dlock_handle *lock)
 {
     struct dlock_client *rival;
-    struct dlock *held;
+    struct dlock_handle *held;
     char hex[DLOCK_TOKEN_CHARS];
     bool right;
 
@@ -154,11 +154,11 @@ static const char *wait_and_share(struct dlock *lock)
     return right ? NULL : "rdlock failed oddly";
 }
 
-static const char *walk(const struct dlt_setup *setup, const char *(*use)(struct dlock *))
+static const char *walk(const struct dlt_setup *setup, const char *(*use)(struct dlock_handle *))
 {
     struct dlock_options options = {.struct_size = sizeof options, .label = "mine"};
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     enum dlock_status status = dlt_engine_try_open(&engine, "nomem", setup, &err);
     const char *wrong = NULL;
 
@@ -175,7 +175,7 @@ static const char *walk(const struct dlt_setup *setup, const char *(*use)(struct
 }
 
 static void sweep(const char *what, const struct dlt_setup *setup,
-                  const char *(*use)(struct dlock *))
+                  const char *(*use)(struct dlock_handle *))
 {
     const char *wrong = NULL;
     unsigned n = 0, total;

@@ -44,9 +44,9 @@ static void begin(const struct dlt_setup *setup)
     memory_hooks_reset("race");
 }
 
-static struct dlock *take(const char *name)
+static struct dlock_handle *take(const char *name)
 {
-    struct dlock *lock = dlt_engine_lock(&engine, name, NULL);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, name, NULL);
     enum dlock_status status = dlock_lock(lock, NULL);
 
     expect(status == DLOCK_OK, "take", (int)status);
@@ -60,7 +60,7 @@ static void renew_now(void)
     int64_t now_ns = dl_client_now(client);
 
     (void)pthread_mutex_lock(&client->mutex);
-    for (struct dlock *lock = client->locks; lock != NULL; lock = lock->next)
+    for (struct dlock_handle *lock = client->locks; lock != NULL; lock = lock->next)
         if (lock->due.heap_index != 0 && lock->renewal.automatic) {
             lock->renewal.at_ns = now_ns;
             dl_renew_schedule_set_locked(lock, now_ns);
@@ -68,7 +68,7 @@ static void renew_now(void)
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
-static unsigned queued_on(struct dlock *lock)
+static unsigned queued_on(struct dlock_handle *lock)
 {
     unsigned queued;
 
@@ -80,7 +80,7 @@ static unsigned queued_on(struct dlock *lock)
 
 static void free_while_it_waits(unsigned round)
 {
-    struct dlock *held = take("a"), *waiting = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *held = take("a"), *waiting = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
     dlt_call_start(&wait, &engine, DLT_LOCK, waiting, 0);
@@ -94,7 +94,7 @@ static void free_while_it_waits(unsigned round)
 
 static void cancel_against_grant(unsigned round)
 {
-    struct dlock *held = take("a"), *waiting = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *held = take("a"), *waiting = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait, unlock;
 
     dlt_call_start(&wait, &engine, DLT_LOCK, waiting, 0);
@@ -112,7 +112,7 @@ static void cancel_against_grant(unsigned round)
 /* A renewal in the store, a release and a second renewal queued behind it, and the handle goes. */
 static void free_behind_a_queue(unsigned round)
 {
-    struct dlock *lock = take("a");
+    struct dlock_handle *lock = take("a");
     struct dlt_call renew, unlock, again;
     struct memory_fault hold = {.kind = MEMORY_HELD_REPLY};
 
@@ -138,7 +138,7 @@ static void free_behind_a_queue(unsigned round)
 
 static void unlock_against_renewals(unsigned round)
 {
-    struct dlock *lock = take("a");
+    struct dlock_handle *lock = take("a");
     struct dlt_call renew, unlock;
 
     dlt_call_start(&renew, &engine, DLT_RENEW, lock, 0);
@@ -157,7 +157,7 @@ static void unlock_against_renewals(unsigned round)
 /* The renewer learns of the loss while the application gives the lock back. */
 static void unlock_against_loss(unsigned round)
 {
-    struct dlock *lock = take("a");
+    struct dlock_handle *lock = take("a");
     unsigned before = dlt_engine_losses(&engine);
     enum dlock_status status;
 
@@ -178,7 +178,7 @@ static void callback_unlocks(struct dlt_engine *e, const struct dlock_notice *ev
 
 static void free_against_loss(unsigned round)
 {
-    struct dlock *lock = take("a");
+    struct dlock_handle *lock = take("a");
 
     expect(dlock_client_break(engine.client, "a", 1, NULL, NULL) == DLOCK_OK, "break", 0);
     renew_now();
@@ -190,7 +190,7 @@ static void free_against_loss(unsigned round)
 
 static void *use_until_closed(void *arg)
 {
-    struct dlock *lock = arg;
+    struct dlock_handle *lock = arg;
 
     for (;;) {
         enum dlock_status status = dlock_lock(lock, NULL);
@@ -211,7 +211,7 @@ static void *use_until_closed(void *arg)
 static void close_against_everything(unsigned round)
 {
     pthread_t threads[THREADS];
-    struct dlock *locks[THREADS], *held;
+    struct dlock_handle *locks[THREADS], *held;
 
     begin(&(struct dlt_setup){.callback = 1, .own = callback_unlocks});
     held = take("held");
@@ -234,7 +234,7 @@ static void close_against_everything(unsigned round)
 
 static void *free_all(void *arg)
 {
-    struct dlock **locks = arg;
+    struct dlock_handle **locks = arg;
 
     for (int i = 0; i < THREADS; i++)
         dlock_free(locks[i]);
@@ -244,7 +244,7 @@ static void *free_all(void *arg)
 static void close_against_frees(unsigned round)
 {
     pthread_t thread;
-    struct dlock *locks[THREADS];
+    struct dlock_handle *locks[THREADS];
     char name[16];
 
     begin(&(struct dlt_setup){.callback = 1, .own = callback_unlocks});
@@ -267,7 +267,7 @@ static long counter; /* guarded by the lock "counter", and by nothing else */
 
 static void *count(void *arg)
 {
-    struct dlock *lock = dlt_engine_lock(&engine, "counter", NULL);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, "counter", NULL);
 
     (void)arg;
     for (int i = 0; i < ROUNDS; i++) {
@@ -303,7 +303,7 @@ static void *lock_classes(void *arg)
     char name[32];
 
     for (int i = 0; i < CLASS_ROUNDS; i++) {
-        struct dlock *lock;
+        struct dlock_handle *lock;
 
         (void)snprintf(name, sizeof name, "t%d-%d:x", *(const int *)arg, i);
         lock = dlt_engine_lock(&engine, name, NULL);

@@ -4,14 +4,13 @@
 #include "engine.h"
 
 #include <criterion/criterion.h>
-#include <dlock/observe.h>
-#include <dlock/set.h>
+#include <dlock/dlock.h>
 #include <string.h>
 
 #define GRACE_MS 100
 
 static struct dlt_engine engine;
-static struct dlock *lock;
+static struct dlock_handle *lock;
 
 static void begin(const char *options)
 {
@@ -61,7 +60,7 @@ Test(bounds, C8_timedlock_by_its_timeout)
     static const int64_t timeouts[] = {1, 50, 1999, 2500};
 
     for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++) {
-        struct dlock *other;
+        struct dlock_handle *other;
 
         begin(NULL);
         other = dlt_engine_lock(&engine, "job", NULL);
@@ -150,7 +149,7 @@ static void takes_forever(int64_t timeout_ms)
     struct dlock_options options = DLOCK_OPTIONS_INIT;
     const char *const names[] = {"job", "other"};
     struct dlock_set *set = NULL;
-    struct dlock *limited, *started;
+    struct dlock_handle *limited, *started;
 
     options.max_hold_ms = timeout_ms;
     options.wait_ms = timeout_ms;
@@ -158,11 +157,11 @@ static void takes_forever(int64_t timeout_ms)
     limited = dlt_engine_lock(&engine, "limited", &options);
     started = dlt_engine_lock(&engine, "started", NULL);
     cr_assert_eq(dlt_do(&engine, DLT_TIMEDLOCK, lock, timeout_ms), DLOCK_OK);
-    cr_assert_eq(dlock_observe(engine.client, "job", 3, 0, timeout_ms, ignored, NULL, NULL),
+    cr_assert_eq(dlock_client_observe(engine.client, "job", 3, 0, timeout_ms, ignored, NULL, NULL),
                  DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
     cr_assert_eq(dlock_acquire(limited, DLOCK_EXCLUSIVE, DLOCK_WAIT, NULL), DLOCK_OK);
-    cr_assert_eq(dlock_start(started, DLOCK_OP_LOCK, timeout_ms, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(started, DLOCK_OP_LOCK, timeout_ms, NULL), DLOCK_OK);
     cr_assert_eq(dlock_set_new(engine.client, names, NULL, 2, NULL, &set, NULL), DLOCK_OK);
     cr_assert_eq(dlock_set_acquire(set, DLOCK_EXCLUSIVE, timeout_ms, NULL), DLOCK_OK);
     dlt_engine_run(&engine, 11000);

@@ -26,12 +26,12 @@ static struct dlock_stats stats_of(void)
     return stats;
 }
 
-static struct dlock *lock_of(const char *name)
+static struct dlock_handle *lock_of(const char *name)
 {
     return dlt_engine_lock(&engine, name, NULL);
 }
 
-static void lock_free(struct dlock *lock)
+static void lock_free(struct dlock_handle *lock)
 {
     cr_assert_eq(dlt_do(&engine, DLT_FREE, lock, 0), DLOCK_OK);
 }
@@ -49,7 +49,7 @@ static uint64_t bucket(const struct dlock_histogram *histogram, int64_t ms)
 Test(metrics, an_acquire_and_its_hold_count_once_with_their_times)
 {
     struct dlock_stats stats;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     open_with(NULL);
     lock = lock_of("job:1");
@@ -96,7 +96,7 @@ Test(metrics, CNT_1_connections_inside_a_session_count_as_sessions)
 Test(metrics, outcomes_are_told_apart_and_refusals_do_not_count)
 {
     struct dlock_client *rival;
-    struct dlock *held, *lock, *unlocked;
+    struct dlock_handle *held, *lock, *unlocked;
     struct dlock_stats stats;
     struct dlt_call call;
 
@@ -130,7 +130,7 @@ Test(metrics, outcomes_are_told_apart_and_refusals_do_not_count)
 
 Test(metrics, a_hand_off_counts_as_one_for_the_thread_that_gets_the_lock)
 {
-    struct dlock *giver, *receiver;
+    struct dlock_handle *giver, *receiver;
     struct dlock_stats stats;
     struct dlt_call call;
 
@@ -160,16 +160,16 @@ Test(metrics, an_operation_counts_as_a_call_does)
 {
     struct dlock_notice notice = {.struct_size = sizeof notice};
     struct dlock_stats stats;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     open_with(NULL);
     lock = lock_of("job:1");
-    cr_assert_eq(dlock_start(lock, DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(lock, DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), DLOCK_OK);
     dlt_settle();
     cr_assert_eq(dlock_client_next(engine.client, &notice, NULL), 1);
     cr_assert_eq(notice.status, DLOCK_OK);
     dlt_engine_advance(&engine, 20);
-    cr_assert_eq(dlock_start(lock, DLOCK_OP_UNLOCK, 0, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(lock, DLOCK_OP_UNLOCK, 0, NULL), DLOCK_OK);
     dlt_settle();
     cr_assert_eq(dlock_client_next(engine.client, &notice, NULL), 1);
     stats = stats_of();
@@ -185,7 +185,7 @@ Test(metrics, an_operation_counts_as_a_call_does)
 Test(metrics, losses_count_once_by_their_reason_and_end_the_hold)
 {
     struct dlock_stats stats;
-    struct dlock *taken, *expired, *acknowledged;
+    struct dlock_handle *taken, *expired, *acknowledged;
 
     open_with("renew=off");
     taken = lock_of("job:1");
@@ -227,7 +227,7 @@ Test(metrics, losses_count_once_by_their_reason_and_end_the_hold)
 Test(metrics, unknown_outcomes_and_renewals_count)
 {
     struct dlock_stats stats;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     open_with("op_timeout=1s");
     lock = lock_of("job:1");
@@ -279,7 +279,7 @@ static enum dlock_status write_with(const char *const *labels)
 Test(metrics, the_text_has_a_series_for_each_class_and_no_name)
 {
     static const char *const labels[] = {"host", "a\"b\\\n", NULL};
-    struct dlock *lock, *odd;
+    struct dlock_handle *lock, *odd;
 
     open_with(NULL);
     lock = lock_of("order:4711");

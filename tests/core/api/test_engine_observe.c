@@ -5,7 +5,7 @@
 #include "engine.h"
 
 #include <criterion/criterion.h>
-#include <dlock/observe.h>
+#include <dlock/dlock.h>
 
 static struct dlt_engine engine;
 static struct dlock_client *rival;
@@ -41,8 +41,8 @@ static void *watcher_main(void *arg)
 {
     struct watcher *watcher = arg;
 
-    watcher->status =
-        dlock_observe(engine.client, "x", 1, 0, watcher->timeout_ms, fence_take, watcher, NULL);
+    watcher->status = dlock_client_observe(engine.client, "x", 1, 0, watcher->timeout_ms,
+                                           fence_take, watcher, NULL);
     atomic_store(&watcher->done, true);
     return NULL;
 }
@@ -58,7 +58,7 @@ static void watcher_finish(struct watcher *watcher, pthread_t thread, int64_t mo
 Test(observe, C20_asks_after_pauses_that_grow_to_poll_max)
 {
     struct watcher watcher = {.timeout_ms = 10000};
-    struct dlock *held;
+    struct dlock_handle *held;
     pthread_t thread;
     unsigned asked;
 
@@ -77,7 +77,7 @@ Test(observe, C20_asks_after_pauses_that_grow_to_poll_max)
 Test(observe, C20_outlasts_a_store_that_fails_and_ends_at_the_deadline)
 {
     struct watcher watcher = {.timeout_ms = 3000}, late = {.timeout_ms = 500};
-    struct dlock *held = dlt_rival_hold(rival, "x", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "x", DLOCK_EXCLUSIVE);
     pthread_t thread;
 
     dlt_fault(&engine, MEMORY_INSPECT, MEMORY_REFUSE,
@@ -108,7 +108,7 @@ Test(observe_poor, C20_a_store_without_fences_is_refused)
         (void)dlock_plugin_memory_limited("poor", DLOCK_CAP_FENCE); /* sessions have none */
         dlt_engine_open(&engine, "poor",
                         &(struct dlt_setup){.plugin = &plugin, .options = options[i]});
-        cr_assert_eq(dlock_observe(engine.client, "x", 1, 0, 0, fence_take, &watcher, NULL),
+        cr_assert_eq(dlock_client_observe(engine.client, "x", 1, 0, 0, fence_take, &watcher, NULL),
                      DLOCK_UNSUPPORTED, "%s", options[i]);
         cr_assert_eq(watcher.fence, 7, "nobody was told");
         dlt_engine_close(&engine);

@@ -5,7 +5,7 @@
 #include "engine.h"
 
 #include <criterion/criterion.h>
-#include <dlock/set.h>
+#include <dlock/dlock.h>
 #include <string.h>
 
 #define TTL_MS 1000
@@ -108,7 +108,7 @@ Test(set, C18_C4_a_member_without_an_answer_makes_the_set_unknown)
 Test(set, C18_C4_what_could_not_be_given_back_is_told)
 {
     static const char *const names[] = {"a", "b", "c", "d"};
-    struct dlock *held = dlt_rival_hold(rival, "d", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "d", DLOCK_EXCLUSIVE);
     struct work work = {.timeout_ms = DLOCK_TRY};
     struct memory_seen last;
 
@@ -173,7 +173,7 @@ Test(set, C18_C4_unknown_whatever_the_reason_if_a_name_was_not_given_back)
 Test(set, C18_C4_unknown_where_one_was_lost_and_another_was_not_given_back)
 {
     static const char *const names[] = {"a", "b", "c"};
-    struct dlock *held = dlt_rival_hold(rival, "c", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "c", DLOCK_EXCLUSIVE);
     struct work work = {.timeout_ms = 400};
 
     set_make(names, 3, DLOCK_DEFAULT);
@@ -194,7 +194,7 @@ Test(set, C18_C4_unknown_where_one_was_lost_and_another_was_not_given_back)
 static void closed_ends(bool closes, enum dlock_status of_undo, enum dlock_status wanted)
 {
     static const char *const names[] = {"a", "b"};
-    struct dlock *held = dlt_rival_hold(rival, "b", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "b", DLOCK_EXCLUSIVE);
     struct work work = {.timeout_ms = DLOCK_FOREVER};
     struct dlt_call close;
 
@@ -245,7 +245,7 @@ Test(set, C18_C22_a_set_that_was_never_whole_keeps_nothing_when_the_client_close
 Test(set, C18_C22_a_set_that_is_whole_keeps_its_names)
 {
     static const char *const names[] = {"a", "b"};
-    struct dlock *other = NULL;
+    struct dlock_handle *other = NULL;
 
     keep_ms = 60000;
     set_make(names, 2, DLOCK_DEFAULT);
@@ -269,7 +269,7 @@ Test(set, C18_closed_if_the_client_gave_all_names_back)
 Test(set, C3_C18_a_lease_that_ends_during_the_wait_is_taken_again)
 {
     static const char *const names[] = {"a", "b"};
-    struct dlock *held = dlt_rival_hold(rival, "b", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "b", DLOCK_EXCLUSIVE);
     struct work work = {.timeout_ms = 20000};
 
     set_make(names, 2, DLOCK_OFF);
@@ -289,7 +289,7 @@ Test(set, C3_C18_a_lease_that_ends_during_the_wait_is_taken_again)
 Test(set, C3_C18_a_short_lease_of_the_queue_is_enough)
 {
     static const char *const names[] = {"a", "b"};
-    struct dlock *held = dlt_rival_hold(rival, "b", DLOCK_EXCLUSIVE);
+    struct dlock_handle *held = dlt_rival_hold(rival, "b", DLOCK_EXCLUSIVE);
     struct work work = {.timeout_ms = 20000};
 
     ttl_ms = 60000;

@@ -5,8 +5,8 @@
 #include "engine.h"
 
 #include <criterion/criterion.h>
+#include <dlock/dlock.h>
 #include <dlock/metrics.h>
-#include <dlock/set.h>
 
 static struct dlock_error err = DLOCK_ERROR_INIT;
 static struct dlt_engine engine;
@@ -35,7 +35,7 @@ Test(structures, options_of_a_handle_or_a_set)
     const struct dlock_options zeroed = {.limit = 2, .keep_ms = 5, .end = DLOCK_END_TTL};
     struct dlock_options options = DLOCK_OPTIONS_INIT;
     const char *const names[] = {"a"};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     struct dlock_set *set = NULL;
 
     cr_assert_eq(dlock_new(engine.client, "a", 1, &zeroed, &lock, &err), DLOCK_INVALID);
@@ -67,13 +67,13 @@ Test(structures, options_of_a_client)
 Test(structures, C19_a_notice_that_stays_in_the_queue)
 {
     struct dlock_notice zeroed = {0}, notice = DLOCK_NOTICE_INIT;
-    struct dlock *held = dlt_engine_lock(&engine, "a", NULL);
-    struct dlock *other = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *held = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *other = dlt_engine_lock(&engine, "a", NULL);
 
     cr_assert_eq(dlock_client_next(engine.client, &zeroed, &err), -1);
     expect_named("dlock_notice");
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, held, 0), DLOCK_OK);
-    cr_assert_eq(dlock_start(other, DLOCK_OP_LOCK, DLOCK_TRY, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(other, DLOCK_OP_LOCK, DLOCK_TRY, NULL), DLOCK_OK);
     dlt_settle();
     cr_assert_eq(dlock_client_next(engine.client, &zeroed, &err), -1);
     expect_named("dlock_notice");
@@ -98,7 +98,7 @@ Test(structures, stats)
 Test(structures, an_error_is_filled_whole_all_the_same)
 {
     struct dlock_error zeroed = {0};
-    struct dlock *lock = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, "a", NULL);
 
     cr_assert_eq(dlock_unlock(lock, &zeroed), DLOCK_NOT_HELD);
     cr_expect_eq(zeroed.status, DLOCK_NOT_HELD);

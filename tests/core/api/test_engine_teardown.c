@@ -10,9 +10,9 @@
 
 static struct dlt_engine engine;
 
-static struct dlock *take(const char *name)
+static struct dlock_handle *take(const char *name)
 {
-    struct dlock *lock = dlt_engine_lock(&engine, name, NULL);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, name, NULL);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
     return lock;
@@ -26,7 +26,7 @@ static void close_client(int64_t most_ms)
     cr_assert_eq(dlt_call_finish(&call, most_ms), DLOCK_OK);
 }
 
-static void expect_closed(struct dlock *lock)
+static void expect_closed(struct dlock_handle *lock)
 {
     cr_assert_eq(dlock_lock(lock, NULL), DLOCK_CLOSED);
     cr_assert_eq(dlock_trylock(lock, NULL), DLOCK_CLOSED);
@@ -43,7 +43,7 @@ static void expect_closed(struct dlock *lock)
 
 Test(teardown, close_unlocks_what_is_held_and_leaves_handles_closed)
 {
-    struct dlock *locks[10], *fresh;
+    struct dlock_handle *locks[10], *fresh;
     unsigned unlocks;
 
     dlt_engine_open(&engine, "teardown", NULL);
@@ -69,7 +69,7 @@ Test(teardown, close_unlocks_what_is_held_and_leaves_handles_closed)
 
 Test(teardown, C8_close_gives_each_release_its_op_timeout)
 {
-    struct dlock *a, *b;
+    struct dlock_handle *a, *b;
 
     dlt_engine_open(&engine, "teardown", NULL);
     a = take("a");
@@ -85,7 +85,7 @@ Test(teardown, C8_close_gives_each_release_its_op_timeout)
  */
 Test(teardown, C8_close_is_bounded_as_a_whole)
 {
-    struct dlock *locks[20];
+    struct dlock_handle *locks[20];
 
     dlt_engine_open(&engine, "teardown", NULL);
     for (int i = 0; i < 20; i++) {
@@ -112,7 +112,7 @@ Test(teardown, C8_close_goes_on_after_a_name_that_cannot_be_reached)
     static const char *const names[][3] = {{"a", "b", "c"}, {"d", "e", "f"}, {"g", "h", "i"}};
 
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-        struct dlock *locks[3];
+        struct dlock_handle *locks[3];
         unsigned before = 0;
 
         dlt_engine_open(&engine, "teardown", NULL);
@@ -136,7 +136,7 @@ Test(teardown, close_goes_on_after_an_error_of_one_lock)
     static const char *const names[][3] = {{"a", "b", "c"}, {"d", "e", "f"}};
 
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-        struct dlock *locks[3];
+        struct dlock_handle *locks[3];
 
         dlt_engine_open(&engine, "teardown", NULL);
         for (int at = 0; at < 3; at++)
@@ -154,7 +154,7 @@ Test(teardown, close_goes_on_after_an_error_of_one_lock)
 /* Renewals that hang one after the other hold it up no longer than one of them. */
 Test(teardown, C8_close_waits_for_one_renewal_at_most)
 {
-    static struct dlock *locks[1000];
+    static struct dlock_handle *locks[1000];
 
     dlt_engine_open(&engine, "teardown", NULL);
     for (int i = 0; i < 1000; i++) {
@@ -175,7 +175,7 @@ Test(teardown, C8_close_waits_for_one_renewal_at_most)
 
 Test(teardown, close_acknowledges_losses)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     dlt_engine_open(&engine, "teardown", NULL);
     lock = take("a");
@@ -191,7 +191,7 @@ Test(teardown, close_acknowledges_losses)
 
 Test(teardown, shutdown_ends_waits_and_leaves_held_locks_held)
 {
-    struct dlock *held, *waiting, *fresh;
+    struct dlock_handle *held, *waiting, *fresh;
     struct dlt_call wait;
     struct dlock_error err = DLOCK_ERROR_INIT;
 
@@ -217,7 +217,7 @@ Test(teardown, shutdown_ends_waits_and_leaves_held_locks_held)
 
 Test(teardown, close_waits_for_calls_in_progress)
 {
-    struct dlock *acquiring, *releasing, *renewing;
+    struct dlock_handle *acquiring, *releasing, *renewing;
     struct dlt_call acquire, release, renew, closing;
 
     dlt_engine_open(&engine, "teardown", NULL);
@@ -246,7 +246,7 @@ Test(teardown, close_waits_for_calls_in_progress)
 
 Test(teardown, free_cancels_the_wait_and_waits_for_it)
 {
-    struct dlock *held, *waiting;
+    struct dlock_handle *held, *waiting;
     struct dlock_client *rival;
     struct dlt_call wait, freeing;
 
@@ -268,7 +268,7 @@ Test(teardown, free_cancels_the_wait_and_waits_for_it)
 /* A renewal in the store, a release queued behind it, and the handle goes. */
 Test(teardown, free_waits_for_calls_that_queue)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_call renew, unlock, freeing;
 
     dlt_engine_open(&engine, "teardown", NULL);
@@ -288,7 +288,7 @@ Test(teardown, free_waits_for_calls_that_queue)
 
 Test(teardown, cancel_ends_a_wait_and_nothing_else)
 {
-    struct dlock *held, *waiting;
+    struct dlock_handle *held, *waiting;
     struct dlt_call wait;
 
     dlt_engine_open(&engine, "teardown", NULL);
@@ -323,7 +323,7 @@ Test(teardown, cancel_ends_a_wait_and_nothing_else)
 
 /* ---- from inside a loss callback ---- */
 
-static struct dlock *other, *waiter;
+static struct dlock_handle *other, *waiter;
 static enum dlock_status told_unlock, told_other;
 static enum dlock_state told_state;
 static int64_t told_remaining;
@@ -342,7 +342,7 @@ static void do_what_is_allowed(struct dlt_engine *e, const struct dlock_notice *
 
 Test(teardown, a_loss_callback_may_look_cancel_and_unlock)
 {
-    struct dlock *lock, *blocker;
+    struct dlock_handle *lock, *blocker;
     struct dlt_call wait;
 
     dlt_engine_open(&engine, "teardown",
@@ -379,7 +379,7 @@ static void do_what_is_refused(struct dlt_engine *e, const struct dlock_notice *
 
 Test(teardown, a_loss_callback_may_not_free_or_close)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     dlt_engine_open(&engine, "teardown",
                     &(struct dlt_setup){.callback = 1, .own = do_what_is_refused});
@@ -406,7 +406,7 @@ static void hold_up(struct dlt_engine *e, const struct dlock_notice *event)
 
 Test(teardown, free_and_close_wait_for_the_callback_of_the_handle)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_call freeing;
 
     dlt_engine_open(&engine, "teardown", &(struct dlt_setup){.callback = 1, .own = hold_up});

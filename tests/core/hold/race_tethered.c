@@ -31,7 +31,7 @@ static void dawdle(unsigned round)
 }
 
 /* The lease of a handle that is held ends now. */
-static void lease_end(struct dlock *lock)
+static void lease_end(struct dlock_handle *lock)
 {
     struct dlock_client *client = engine.client;
 
@@ -43,10 +43,10 @@ static void lease_end(struct dlock *lock)
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
-static struct dlock *take_and_end(unsigned round)
+static struct dlock_handle *take_and_end(unsigned round)
 {
     struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
-    struct dlock *lock = dlt_engine_lock(&engine, "a", &options);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, "a", &options);
     enum dlock_status status = dlock_trylock(lock, NULL);
 
     expect(status == DLOCK_OK, "take", (int)status);
@@ -56,7 +56,7 @@ static struct dlock *take_and_end(unsigned round)
 }
 
 /* Every lease so far was given back once. */
-static void free_and_count(struct dlock *lock, unsigned round)
+static void free_and_count(struct dlock_handle *lock, unsigned round)
 {
     unsigned unlocks;
 
@@ -67,7 +67,7 @@ static void free_and_count(struct dlock *lock, unsigned round)
 
 static void unlock_against_the_end(unsigned round)
 {
-    struct dlock *lock = take_and_end(round);
+    struct dlock_handle *lock = take_and_end(round);
     enum dlock_status status = dlock_unlock(lock, NULL);
 
     expect(status == DLOCK_LOST, "unlock", (int)status);
@@ -88,7 +88,7 @@ static void callback_unlocks(struct dlt_engine *e, const struct dlock_notice *ev
 static void renew_against_the_end(unsigned round)
 {
     struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
-    struct dlock *lock = dlt_engine_lock(&engine, "a", &options);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, "a", &options);
     enum dlock_status status = dlock_trylock(lock, NULL);
     struct dlt_call renew;
 

@@ -12,7 +12,7 @@
 #define FIFTH_MS (TTL_MS / 5)
 
 static struct dlt_engine engine;
-static struct dlock *lock;
+static struct dlock_handle *lock;
 
 static void begin(enum dlock_tri renew, int64_t op_timeout_ms)
 {

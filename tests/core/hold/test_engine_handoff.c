@@ -7,7 +7,7 @@
 #include <string.h>
 
 static struct dlt_engine engine;
-static struct dlock *giver, *taker;
+static struct dlock_handle *giver, *taker;
 static struct dlt_call wait;
 
 static void begin(const struct dlt_setup *setup)
@@ -39,7 +39,7 @@ static void hold_and_wait(void)
 /* One turn: taker has it afterwards, and the two have changed roles. */
 static void turn(void)
 {
-    struct dlock *was = giver;
+    struct dlock_handle *was = giver;
 
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, giver, 0), DLOCK_OK);
     cr_assert_eq(dlt_call_finish(&wait, 2000), DLOCK_OK);
@@ -211,7 +211,7 @@ Test(handoff, another_ttl_is_another_lease)
 Test(handoff, others_who_wait_in_the_store_are_not_kept_waiting)
 {
     struct dlock_client *rival;
-    struct dlock *theirs = NULL;
+    struct dlock_handle *theirs = NULL;
     struct dlt_call waits;
 
     begin(NULL);
@@ -360,7 +360,7 @@ Test(handoff, a_reader_is_handed_nothing)
 Test(handoff, C5_a_lease_that_may_have_been_broken_is_not_handed_on)
 {
     struct dlock_client *rival;
-    struct dlock *theirs;
+    struct dlock_handle *theirs;
 
     begin(NULL);
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, giver, 0), DLOCK_OK);

@@ -13,14 +13,14 @@
 #define LATE_MS 3400 /* the answer; the lease ends at 2968 */
 
 static struct dlt_engine engine;
-static struct dlock *first, *second;
+static struct dlock_handle *first, *second;
 static enum dlock_status unlocked[2];
 
-static struct dlock *take(const char *name)
+static struct dlock_handle *take(const char *name)
 {
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = TTL_MS, .op_timeout_ms = 600};
-    struct dlock *lock = dlt_engine_lock(&engine, name, &options);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, name, &options);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
     return lock;

@@ -13,7 +13,7 @@
 #define VALID_MS 29698
 
 static struct dlt_engine engine;
-static struct dlock *lock;
+static struct dlock_handle *lock;
 static int user;
 
 static void begin(const struct dlt_setup *setup, struct dlock_options options)

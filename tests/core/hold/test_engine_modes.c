@@ -7,7 +7,7 @@
 
 static struct dlt_engine engine;
 static struct dlock_client *rival;
-static struct dlock *lock;
+static struct dlock_handle *lock;
 
 static void set_up(void)
 {
@@ -35,7 +35,7 @@ static void take(void)
 
 Test(modes, a_downgraded_lock_lets_readers_in_and_no_writer)
 {
-    struct dlock *reader, *writer = NULL;
+    struct dlock_handle *reader, *writer = NULL;
 
     take();
     cr_assert_eq(dlt_do(&engine, DLT_DOWNGRADE, lock, 0), DLOCK_OK);
@@ -50,7 +50,7 @@ Test(modes, a_downgraded_lock_lets_readers_in_and_no_writer)
 
 Test(modes, a_reader_of_the_same_client_gets_in_by_a_downgrade)
 {
-    struct dlock *reader = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *reader = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
     take();
@@ -63,7 +63,7 @@ Test(modes, a_reader_of_the_same_client_gets_in_by_a_downgrade)
 
 Test(modes, C4_a_downgrade_that_got_lost_is_repeated_by_the_renewer)
 {
-    struct dlock *reader;
+    struct dlock_handle *reader;
     struct memory_seen seen;
 
     take();
@@ -87,14 +87,14 @@ Test(modes, downgrade_needs_a_lock_that_is_held)
     cr_assert_eq(dlock_state(lock), DLOCK_STATE_LOST);
 }
 
-static void token_of(const struct dlock *from, char token[DLOCK_TOKEN_CHARS])
+static void token_of(const struct dlock_handle *from, char token[DLOCK_TOKEN_CHARS])
 {
     cr_assert_eq(dlock_token(from, token, DLOCK_TOKEN_CHARS), 32);
 }
 
 Test(modes, a_lease_is_adopted_with_its_fence_and_renewed)
 {
-    struct dlock *theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     char token[DLOCK_TOKEN_CHARS];
 
     token_of(theirs, token);
@@ -111,7 +111,7 @@ Test(modes, a_lease_is_adopted_with_its_fence_and_renewed)
 
 Test(modes, a_shared_lease_is_adopted_as_one)
 {
-    struct dlock *theirs = dlt_rival_hold(rival, "a", DLOCK_SHARED), *reader;
+    struct dlock_handle *theirs = dlt_rival_hold(rival, "a", DLOCK_SHARED), *reader;
     char token[DLOCK_TOKEN_CHARS];
 
     token_of(theirs, token);
@@ -141,7 +141,7 @@ Test(modes, what_is_not_there_is_not_adopted)
 
 Test(modes, C4_an_adoption_without_an_answer_leaves_the_lease_alone)
 {
-    struct dlock *theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     char token[DLOCK_TOKEN_CHARS];
 
     token_of(theirs, token);
@@ -154,7 +154,7 @@ Test(modes, C4_an_adoption_without_an_answer_leaves_the_lease_alone)
 
 Test(modes, C1_a_lease_is_adopted_in_the_mode_it_has)
 {
-    struct dlock *theirs, *reader = NULL;
+    struct dlock_handle *theirs, *reader = NULL;
     char token[DLOCK_TOKEN_CHARS];
     struct memory_seen seen;
 
@@ -181,7 +181,7 @@ static void *adopt_main(void *arg)
 
 Test(modes, free_waits_for_an_adoption)
 {
-    struct dlock *theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
+    struct dlock_handle *theirs = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     char token[DLOCK_TOKEN_CHARS];
     struct dlt_call freeing;
     pthread_t thread;

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 
 static struct dlt_engine engine;
-static struct dlock *lock;
+static struct dlock_handle *lock;
 
 static void set_up(void)
 {
@@ -84,7 +84,7 @@ Test(nested, a_nested_claim_is_not_downgraded_under_its_users)
 
 Test(nested, free_releases_however_deep_it_is)
 {
-    struct dlock *other = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *other = dlt_engine_lock(&engine, "a", NULL);
 
     cr_assert_eq(dlt_do(&engine, DLT_LOCK, lock, 0), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_FREE, lock, 0), DLOCK_OK);
@@ -94,7 +94,7 @@ Test(nested, free_releases_however_deep_it_is)
 
 Test(nested, a_thread_that_waits_gets_it_after_the_last_unlock)
 {
-    struct dlock *other = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *other = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
     cr_assert_eq(dlt_do(&engine, DLT_LOCK, lock, 0), DLOCK_OK);

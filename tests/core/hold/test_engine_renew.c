@@ -66,9 +66,9 @@ static void tear_down(void)
 
 TestSuite(renew, .init = set_up, .fini = tear_down);
 
-static struct dlock *take(const char *name, struct dlock_options options)
+static struct dlock_handle *take(const char *name, struct dlock_options options)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     options.struct_size = sizeof options;
     lock = dlt_engine_lock(&engine, name, &options);
@@ -78,7 +78,7 @@ static struct dlock *take(const char *name, struct dlock_options options)
 
 Test(renew, C14_at_a_third_of_the_ttl)
 {
-    struct dlock *lock = take("a", (struct dlock_options){0});
+    struct dlock_handle *lock = take("a", (struct dlock_options){0});
 
     for (unsigned i = 0; i < 5; i++) {
         dlt_engine_advance(&engine, 9999);
@@ -93,7 +93,7 @@ Test(renew, C14_at_a_third_of_the_ttl)
 
 Test(renew, C14_many_leases_in_one_call)
 {
-    struct dlock *locks[100];
+    struct dlock_handle *locks[100];
     struct memory_seen last;
 
     for (int i = 0; i < 100; i++) {
@@ -115,8 +115,8 @@ Test(renew, C14_many_leases_in_one_call)
 /* A hundredth of its time early, if there is an exchange anyway: here 100 ms. */
 Test(renew, C14_what_is_due_soon_is_renewed_in_the_same_call)
 {
-    struct dlock *first = take("first", (struct dlock_options){0});
-    struct dlock *soon, *later;
+    struct dlock_handle *first = take("first", (struct dlock_options){0});
+    struct dlock_handle *soon, *later;
     struct memory_seen last;
 
     dlt_engine_advance(&engine, 90);
@@ -145,7 +145,7 @@ Test(renew, C14_what_is_due_soon_is_renewed_in_the_same_call)
 /* Who has less left than others may be early has been renewed in vain all the time. */
 Test(renew, C14_none_is_renewed_twice_in_one_call)
 {
-    struct dlock *lock = take("a", (struct dlock_options){.ttl_ms = 600000});
+    struct dlock_handle *lock = take("a", (struct dlock_options){.ttl_ms = 600000});
     struct memory_seen last;
 
     dlt_fault(&engine, MEMORY_RENEW, MEMORY_REFUSE,
@@ -162,7 +162,7 @@ Test(renew, C14_none_is_renewed_twice_in_one_call)
 /* Nobody is hurried by a neighbour whose exchanges are short. */
 Test(renew, C14_who_would_cut_an_exchange_short_does_not_join)
 {
-    struct dlock *a = take("a", (struct dlock_options){0}), *b;
+    struct dlock_handle *a = take("a", (struct dlock_options){0}), *b;
 
     dlt_engine_advance(&engine, 50);
     b = take("b", (struct dlock_options){.op_timeout_ms = 10});
@@ -177,7 +177,7 @@ Test(renew, C14_who_would_cut_an_exchange_short_does_not_join)
 /* Retries are spread on purpose: first's would be due a few ms after second. */
 Test(renew, C14_a_retry_is_not_early)
 {
-    struct dlock *first = take("first", (struct dlock_options){0}), *second;
+    struct dlock_handle *first = take("first", (struct dlock_options){0}), *second;
 
     dlt_engine_advance(&engine, 101);
     second = take("second", (struct dlock_options){0});
@@ -196,8 +196,8 @@ Test(renew, C14_a_retry_is_not_early)
 /* What may be renewed early may also be nobody's to renew just now. */
 Test(renew, C14_a_busy_one_that_is_due_soon_is_let_be)
 {
-    struct dlock *first = take("first", (struct dlock_options){0});
-    struct dlock *soon;
+    struct dlock_handle *first = take("first", (struct dlock_options){0});
+    struct dlock_handle *soon;
     struct dlt_call call;
 
     dlt_engine_advance(&engine, 50);
@@ -217,7 +217,7 @@ Test(renew, C14_a_busy_one_that_is_due_soon_is_let_be)
 
 Test(renew, C14_more_than_a_batch_is_renewed_too)
 {
-    struct dlock *locks[300];
+    struct dlock_handle *locks[300];
 
     for (int i = 0; i < 300; i++) {
         char name[16];
@@ -235,9 +235,9 @@ Test(renew, C14_more_than_a_batch_is_renewed_too)
 
 Test(renew, C14_one_loss_in_a_batch_is_no_other_ones)
 {
-    struct dlock *a = take("a", (struct dlock_options){0});
-    struct dlock *b = take("b", (struct dlock_options){0});
-    struct dlock *c = take("c", (struct dlock_options){0});
+    struct dlock_handle *a = take("a", (struct dlock_options){0});
+    struct dlock_handle *b = take("b", (struct dlock_options){0});
+    struct dlock_handle *c = take("c", (struct dlock_options){0});
 
     cr_assert_eq(dlock_client_break(engine.client, "b", 1, NULL, NULL), DLOCK_OK);
     dlt_engine_advance(&engine, 10000);
@@ -255,7 +255,7 @@ Test(renew, C14_one_loss_in_a_batch_is_no_other_ones)
 /* The store swallows everything: each exchange lasts as long as it may. */
 static void expect_two_full_retries(const char *name, int64_t ttl_ms)
 {
-    struct dlock *lock =
+    struct dlock_handle *lock =
         take(name, (struct dlock_options){.ttl_ms = ttl_ms, .op_timeout_ms = ttl_ms});
     unsigned full = 0;
 
@@ -278,7 +278,7 @@ Test(renew, C14_two_full_retries_before_the_end)
 
 Test(renew, C14_keeps_trying_until_the_end_and_recovers)
 {
-    struct dlock *lock = take("a", (struct dlock_options){0});
+    struct dlock_handle *lock = take("a", (struct dlock_options){0});
 
     dlt_fault(&engine, MEMORY_RENEW, MEMORY_REFUSE,
               (struct memory_fault){.status = DLOCK_UNAVAILABLE, .times = 100000});
@@ -297,7 +297,7 @@ Test(renew, C14_keeps_trying_until_the_end_and_recovers)
 
 Test(renew, C14_never_after_unlock)
 {
-    struct dlock *lock = take("a", (struct dlock_options){0});
+    struct dlock_handle *lock = take("a", (struct dlock_options){0});
 
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
     dlt_engine_advance(&engine, 60000);
@@ -308,7 +308,7 @@ Test(renew, C14_never_after_unlock)
 
 Test(renew, C14_a_release_leaves_after_the_renewal_has_ended)
 {
-    struct dlock *lock = take("a", (struct dlock_options){0});
+    struct dlock_handle *lock = take("a", (struct dlock_options){0});
     struct dlt_call call;
 
     dlt_fault(&engine, MEMORY_RENEW, MEMORY_HELD_REPLY, (struct memory_fault){0});
@@ -328,7 +328,7 @@ Test(renew, C14_a_release_leaves_after_the_renewal_has_ended)
 
 Test(renew, C14_off_means_off)
 {
-    struct dlock *lock = take("a", (struct dlock_options){.renew = DLOCK_OFF});
+    struct dlock_handle *lock = take("a", (struct dlock_options){.renew = DLOCK_OFF});
 
     dlt_engine_advance(&engine, 60000);
     cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 0);
@@ -337,7 +337,7 @@ Test(renew, C14_off_means_off)
 
 Test(renew, C14_not_beyond_max_hold)
 {
-    struct dlock *lock = take("a", (struct dlock_options){.max_hold_ms = 15000});
+    struct dlock_handle *lock = take("a", (struct dlock_options){.max_hold_ms = 15000});
 
     dlt_engine_advance(&engine, 10000);
     cr_assert_eq(dlt_calls(&engine, MEMORY_RENEW), 0, "the store keeps it beyond max_hold anyway");
@@ -347,7 +347,7 @@ Test(renew, C14_not_beyond_max_hold)
 
 Test(renew, to_a_longer_ttl_and_the_renewer_keeps_to_it)
 {
-    struct dlock *lock = take("a", (struct dlock_options){0});
+    struct dlock_handle *lock = take("a", (struct dlock_options){0});
     struct memory_seen last;
 
     cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 60000), DLOCK_OK);
@@ -370,7 +370,7 @@ Test(renew, to_a_longer_ttl_and_the_renewer_keeps_to_it)
 /* Not UNAVAILABLE, which says "certainly not executed". */
 Test(renew, C3_an_answer_too_late_to_be_of_use_is_unknown)
 {
-    struct dlock *lock = take(
+    struct dlock_handle *lock = take(
         "a", (struct dlock_options){.ttl_ms = 1000, .op_timeout_ms = 1000, .renew = DLOCK_OFF});
 
     dlt_fault(&engine, MEMORY_RENEW, MEMORY_SLOW, (struct memory_fault){.ms = 950});
@@ -381,7 +381,7 @@ Test(renew, C3_an_answer_too_late_to_be_of_use_is_unknown)
 
 Test(renew, to_a_shorter_ttl_shortens_nothing_granted)
 {
-    struct dlock *lock = take("a", (struct dlock_options){0});
+    struct dlock_handle *lock = take("a", (struct dlock_options){0});
 
     cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 3000), DLOCK_OK);
     cr_assert_geq(dlock_remaining_ms(lock), VALID_MS);
@@ -395,7 +395,7 @@ Test(renew, to_a_shorter_ttl_shortens_nothing_granted)
 
 Test(renew, refuses_what_is_not_held)
 {
-    struct dlock *lock = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, "a", NULL);
 
     cr_assert_eq(dlock_renew(lock, 0, NULL), DLOCK_NOT_HELD);
     cr_assert_eq(dlock_renew(lock, 49, NULL), DLOCK_INVALID);
@@ -408,7 +408,7 @@ Test(renew, refuses_what_is_not_held)
 /* What one lease is due for soon is no reason to hurry another one's exchange. */
 Test(renew, C14_neighbours_do_not_cut_an_exchange_short)
 {
-    struct dlock *a = take("a", (struct dlock_options){0}), *b;
+    struct dlock_handle *a = take("a", (struct dlock_options){0}), *b;
 
     dlt_engine_advance(&engine, 101); /* too late for both in one */
     b = take("b", (struct dlock_options){0});
@@ -423,8 +423,8 @@ Test(renew, C14_neighbours_do_not_cut_an_exchange_short)
 
 Test(renew, C5_a_hung_renewal_does_not_delay_the_news_of_another_loss)
 {
-    struct dlock *a = take("a", (struct dlock_options){0});
-    struct dlock *b;
+    struct dlock_handle *a = take("a", (struct dlock_options){0});
+    struct dlock_handle *b;
     int64_t end_ms;
 
     dlt_engine_advance(&engine, 9000);
@@ -444,8 +444,8 @@ Test(renew, C5_a_hung_renewal_does_not_delay_the_news_of_another_loss)
 /* The renewer is in an exchange for a when b comes due: b must not starve. */
 Test(renew, C14_a_hung_exchange_leaves_others_time_to_be_renewed)
 {
-    struct dlock *a = take("a", (struct dlock_options){0});
-    struct dlock *b;
+    struct dlock_handle *a = take("a", (struct dlock_options){0});
+    struct dlock_handle *b;
 
     dlt_engine_advance(&engine, 9950);
     b = take("b", (struct dlock_options){.ttl_ms = 300});
@@ -460,8 +460,8 @@ Test(renew, C14_a_hung_exchange_leaves_others_time_to_be_renewed)
 
 Test(renew, C5_giving_a_late_renewal_back_does_not_delay_the_news_either)
 {
-    struct dlock *a = take("a", (struct dlock_options){0});
-    struct dlock *b;
+    struct dlock_handle *a = take("a", (struct dlock_options){0});
+    struct dlock_handle *b;
 
     dlt_fault(&engine, MEMORY_RENEW, MEMORY_HELD_REPLY, (struct memory_fault){0});
     dlt_engine_advance(&engine, 10000);
@@ -479,8 +479,8 @@ Test(renew, C5_giving_a_late_renewal_back_does_not_delay_the_news_either)
 /* Locks that nobody renews, as rate limits are made, end one after the other. */
 Test(renew, C14_leases_that_end_on_purpose_leave_time_for_the_others)
 {
-    struct dlock *kept = take("a", (struct dlock_options){.ttl_ms = 6000});
-    struct dlock *marks[300];
+    struct dlock_handle *kept = take("a", (struct dlock_options){.ttl_ms = 6000});
+    struct dlock_handle *marks[300];
 
     round_trip_ns = 80 * DLT_MS;
     for (int i = 0; i < 300; i++) { /* one each 25 ms */

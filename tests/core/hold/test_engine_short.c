@@ -9,7 +9,7 @@
 
 static struct dlt_engine engine;
 static struct dlock_client *rival;
-static struct dlock *held, *lock;
+static struct dlock_handle *held, *lock;
 
 static void begin(const char *options)
 {
@@ -88,10 +88,10 @@ Test(short_lease, C14_who_renews_meanwhile_does_so_after_it)
 
 /* ---- the renewer is in an exchange of another lease, which gets no answer ---- */
 
-static struct dlock *other;
+static struct dlock_handle *other;
 
 /* Made before the exchange begins, taken while it is under way. */
-static struct dlock *brief_lock(enum dlock_tri renew)
+static struct dlock_handle *brief_lock(enum dlock_tri renew)
 {
     struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 1000, .renew = renew};
 
@@ -123,7 +123,7 @@ Test(short_lease, C14_a_grant_of_the_queue_does_not_wait_for_the_renewer)
 
 Test(short_lease, C14_a_lease_taken_during_an_exchange_is_renewed_in_time)
 {
-    struct dlock *brief;
+    struct dlock_handle *brief;
 
     begin(NULL);
     brief = brief_lock(DLOCK_DEFAULT);
@@ -139,7 +139,7 @@ Test(short_lease, C14_a_lease_taken_during_an_exchange_is_renewed_in_time)
 Test(short_lease, C5_the_loss_of_a_lease_taken_during_an_exchange_is_told_in_time)
 {
     struct dlock_notice event = {.struct_size = sizeof event};
-    struct dlock *brief;
+    struct dlock_handle *brief;
 
     begin(NULL);
     brief = brief_lock(DLOCK_OFF);

@@ -36,16 +36,16 @@ static void end(void)
     cr_assert_eq(dlt_call_finish(&call, 60000), DLOCK_OK);
 }
 
-static struct dlock *lock_new(const char *name, struct dlock_options options)
+static struct dlock_handle *lock_new(const char *name, struct dlock_options options)
 {
     options.struct_size = sizeof options;
     options.ttl_ms = TTL;
     return dlt_engine_lock(&engine, name, &options);
 }
 
-static struct dlock *take(const char *name, struct dlock_options options)
+static struct dlock_handle *take(const char *name, struct dlock_options options)
 {
-    struct dlock *lock = lock_new(name, options);
+    struct dlock_handle *lock = lock_new(name, options);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
     return lock;
@@ -70,7 +70,7 @@ static void expect_held(unsigned unlocks)
 }
 
 /* The loss is acknowledged, and the store hears nothing of it. */
-static void acknowledge(struct dlock *lock)
+static void acknowledge(struct dlock_handle *lock)
 {
     unsigned unlocks = dlt_calls(&engine, MEMORY_UNLOCK);
 
@@ -83,7 +83,7 @@ static void acknowledge(struct dlock *lock)
 
 static void runs_out(const char *options, bool callback, int64_t after_ms)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(options, (struct dlt_setup){.callback = callback});
     lock = take(NAME, (struct dlock_options){0});
@@ -115,7 +115,7 @@ Test(tethered, TET_1_C14_also_at_max_hold)
 
 Test(tethered, TET_1_C5_also_when_renewals_failed)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL, (struct dlt_setup){.callback = 1});
     lock = take(NAME, (struct dlock_options){0});
@@ -130,7 +130,7 @@ Test(tethered, TET_1_C5_also_when_renewals_failed)
 /* The next holder is not touched by what the handle that lost it does later. */
 Test(tethered, C5_the_unlock_after_it_leaves_the_next_holder_alone)
 {
-    struct dlock *lock, *next;
+    struct dlock_handle *lock, *next;
 
     begin(NULL, (struct dlt_setup){.callback = 1});
     lock = take(NAME, unrenewed);
@@ -150,7 +150,7 @@ Test(tethered, TET_3_what_failed_is_not_repeated)
     static const enum memory_fault_kind kinds[] = {MEMORY_LOST_REQUEST, MEMORY_REFUSE};
 
     for (size_t i = 0; i < 2; i++) {
-        struct dlock *lock;
+        struct dlock_handle *lock;
 
         begin(NULL, (struct dlt_setup){.callback = 1});
         lock = take(NAME, unrenewed);
@@ -170,7 +170,7 @@ Test(tethered, TET_3_what_failed_is_not_repeated)
 /* Meanwhile the plugin has removed what the first unlock may have left. */
 Test(tethered, TET_3_C4_an_unlock_that_is_repeated_and_finds_nothing_is_ok)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_call call;
 
     begin(NULL, (struct dlt_setup){0});
@@ -186,9 +186,9 @@ Test(tethered, TET_3_C4_an_unlock_that_is_repeated_and_finds_nothing_is_ok)
 }
 
 /* The store answers after the lease has ended. */
-static struct dlock *hold_back_a_renewal(struct dlock_options options)
+static struct dlock_handle *hold_back_a_renewal(struct dlock_options options)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL, (struct dlt_setup){.callback = 1});
     lock = take(NAME, options);
@@ -198,7 +198,7 @@ static struct dlock *hold_back_a_renewal(struct dlock_options options)
 
 Test(tethered, C14_no_unlock_is_sent_while_the_renewer_renews)
 {
-    struct dlock *lock = hold_back_a_renewal((struct dlock_options){0});
+    struct dlock_handle *lock = hold_back_a_renewal((struct dlock_options){0});
 
     dlt_engine_run(&engine, VALID_MS + 100);
     cr_assert_eq(memory_hooks_held(STORE), 1);
@@ -214,7 +214,7 @@ Test(tethered, C14_no_unlock_is_sent_while_the_renewer_renews)
 
 Test(tethered, C14_nor_while_the_application_renews)
 {
-    struct dlock *lock = hold_back_a_renewal(unrenewed);
+    struct dlock_handle *lock = hold_back_a_renewal(unrenewed);
     struct dlt_call renew;
 
     dlt_call_start(&renew, &engine, DLT_RENEW, lock, 0);
@@ -233,7 +233,7 @@ Test(tethered, C14_nor_while_the_application_renews)
 Test(tethered, TET_1_a_renewal_that_fails_after_the_end_of_the_lease)
 {
     struct dlock_options options = {.renew = DLOCK_OFF, .op_timeout_ms = 5000};
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_call renew;
 
     begin(NULL, (struct dlt_setup){.callback = 1});
@@ -252,9 +252,9 @@ Test(tethered, TET_1_a_renewal_that_fails_after_the_end_of_the_lease)
 }
 
 /* No thread of dlock has run since the lease ended, as after SIGSTOP. */
-static struct dlock *pause_past_the_lease(void)
+static struct dlock_handle *pause_past_the_lease(void)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL, (struct dlt_setup){.callback = 1});
     lock = take(NAME, unrenewed);
@@ -265,7 +265,7 @@ static struct dlock *pause_past_the_lease(void)
 
 Test(tethered, TET_1_an_unlock_that_finds_the_loss_gives_the_lease_back)
 {
-    struct dlock *lock = pause_past_the_lease();
+    struct dlock_handle *lock = pause_past_the_lease();
 
     cr_assert_eq(dlock_unlock(lock, NULL), DLOCK_LOST);
     expect_free(1);
@@ -278,7 +278,7 @@ Test(tethered, TET_1_an_unlock_that_finds_the_loss_gives_the_lease_back)
 
 Test(tethered, TET_1_so_does_free_and_so_does_close)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     dlock_free(pause_past_the_lease());
     expect_free(1);
@@ -300,7 +300,7 @@ static void unlock_in_callback(struct dlt_engine *of, const struct dlock_notice 
 
 Test(tethered, TET_1_C5_a_callback_may_unlock_it)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL, (struct dlt_setup){.callback = 1, .own = unlock_in_callback});
     lock = take(NAME, unrenewed);
@@ -315,7 +315,7 @@ Test(tethered, TET_1_C5_a_callback_may_unlock_it)
 /* The unlock of the application comes while the renewer gives the lease back. */
 Test(tethered, UNL_4_an_unlock_at_the_same_time_waits_and_sends_nothing)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_call call;
 
     begin(NULL, (struct dlt_setup){.callback = 1});
@@ -337,7 +337,7 @@ Test(tethered, UNL_4_an_unlock_at_the_same_time_waits_and_sends_nothing)
 /* What the store has taken away is not there. */
 Test(tethered, FGT_1_a_lease_that_was_broken_is_forgotten_and_not_unlocked)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL, (struct dlt_setup){.callback = 1});
     lock = take(NAME, (struct dlock_options){0});
@@ -354,7 +354,7 @@ Test(tethered, FGT_1_a_lease_that_was_broken_is_forgotten_and_not_unlocked)
 
 Test(tethered, TET_1_many_that_end_together_are_all_given_back)
 {
-    struct dlock *locks[MANY];
+    struct dlock_handle *locks[MANY];
     char name[16];
 
     begin(NULL, (struct dlt_setup){0});
@@ -376,7 +376,7 @@ Test(tethered, TET_1_many_that_end_together_are_all_given_back)
 Test(tethered, C15_a_recursive_handle)
 {
     struct dlock_options options = {.renew = DLOCK_OFF, .recursive = DLOCK_ON};
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL, (struct dlt_setup){.callback = 1});
     lock = take(NAME, options);
@@ -395,7 +395,7 @@ Test(tethered, TET_4_C7_no_lease_is_adopted)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     char token[DLOCK_TOKEN_CHARS];
-    struct dlock *lock, *heir;
+    struct dlock_handle *lock, *heir;
 
     for (int lazy = 0; lazy < 2; lazy++) { /* a lazy client learns of it by its first session */
         begin(lazy ? "open=lazy" : NULL, (struct dlt_setup){0});
@@ -420,7 +420,7 @@ Test(tethered, TET_4_C7_no_lease_is_adopted)
 
 Test(tethered, C13_a_lease_goes_to_another_thread_of_the_client)
 {
-    struct dlock *lock, *next;
+    struct dlock_handle *lock, *next;
     struct dlt_call call;
 
     begin(NULL, (struct dlt_setup){0});

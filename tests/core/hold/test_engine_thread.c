@@ -88,7 +88,7 @@ static size_t threads_list(pid_t *tids, size_t most)
 
 /* `take` takes the first lock, in a thread of its own. The renewer that this has started, on all
  * processors of the process. */
-static pid_t renewer_start(void *(*take)(void *), struct dlock **lock)
+static pid_t renewer_start(void *(*take)(void *), struct dlock_handle **lock)
 {
     pid_t before[64], renewer;
     size_t count;
@@ -109,7 +109,7 @@ static pid_t renewer_start(void *(*take)(void *), struct dlock **lock)
     return renewer;
 }
 
-static void renewer_stop(struct dlock *lock)
+static void renewer_stop(struct dlock_handle *lock)
 {
     dlock_free(lock);
     dlt_engine_close(&engine);
@@ -117,7 +117,7 @@ static void renewer_stop(struct dlock *lock)
 
 Test(thread, C14_the_renewer_has_nothing_of_the_thread_that_locked_first)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     pid_t renewer = renewer_start(take_as_a_lowly_thread, &lock);
 
     cr_assert_eq(sched_getscheduler(renewer), SCHED_OTHER);
@@ -153,7 +153,7 @@ static void *take_as_an_idle_thread(void *arg)
 
 static void idle_thread_locks_first(void)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     pid_t renewer = renewer_start(take_as_an_idle_thread, &lock);
 
     cr_assert_eq(sched_getscheduler(renewer), may_leave ? SCHED_OTHER : SCHED_IDLE);
@@ -218,7 +218,7 @@ static bool forbid(uint32_t action)
 /* Sandboxes of services end a process for such a call. */
 Test(thread, C14_the_renewer_changes_nothing_that_is_right_already)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     dlt_engine_open(&engine, "thread", &(struct dlt_setup){.runs = 1});
     lock = dlt_engine_lock(&engine, "job", NULL);
@@ -246,7 +246,7 @@ static void *take_where_nothing_can_be_changed(void *arg)
 /* It renews all the same. */
 Test(thread, C14_a_renewer_that_can_change_nothing_starts)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     pthread_t thread;
 
     dlt_engine_open(&engine, "thread", &(struct dlt_setup){.runs = 1});

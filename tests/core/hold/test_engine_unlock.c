@@ -9,7 +9,7 @@
 #define NAME "job"
 
 static struct dlt_engine engine;
-static struct dlock *lock;
+static struct dlock_handle *lock;
 
 static void set_up(void)
 {
@@ -104,7 +104,7 @@ Test(unlock, C4_a_definite_failure_may_be_repeated_too)
 Test(unlock, C22_a_lease_that_ended_before_a_release_was_executed_is_lost)
 {
     struct dlock_options options = {.struct_size = sizeof options, .keep_ms = 600000};
-    struct dlock *keeper = dlt_engine_lock(&engine, "kept", &options);
+    struct dlock_handle *keeper = dlt_engine_lock(&engine, "kept", &options);
     struct dlt_call call;
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_OK);
@@ -128,10 +128,10 @@ Test(unlock, C22_a_lease_that_ended_before_a_release_was_executed_is_lost)
 
 /* What the plugin has of the attempt may carry the lease: it stays until the unlock is executed, or
  * nobody can repeat it any more. */
-static struct dlock *kept_in_vain(void)
+static struct dlock_handle *kept_in_vain(void)
 {
     struct dlock_options options = {.struct_size = sizeof options, .keep_ms = 600000};
-    struct dlock *keeper = dlt_engine_lock(&engine, "kept", &options);
+    struct dlock_handle *keeper = dlt_engine_lock(&engine, "kept", &options);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_OK);
     dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_REFUSE, (struct memory_fault){.status = DLOCK_AUTH});
@@ -142,7 +142,7 @@ static struct dlock *kept_in_vain(void)
 
 Test(unlock, UNL_4_C22_an_attempt_ends_with_the_unlock_that_is_repeated)
 {
-    struct dlock *keeper = kept_in_vain();
+    struct dlock_handle *keeper = kept_in_vain();
 
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, keeper, 0), DLOCK_OK);
     dlock_free(keeper);
@@ -151,7 +151,7 @@ Test(unlock, UNL_4_C22_an_attempt_ends_with_the_unlock_that_is_repeated)
 
 Test(unlock, FGT_1_C22_an_attempt_ends_when_its_handle_acquires_again)
 {
-    struct dlock *keeper = kept_in_vain();
+    struct dlock_handle *keeper = kept_in_vain();
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_BUSY, "its old lease");
     cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 2, "the old attempt, and the new one");
@@ -168,7 +168,7 @@ Test(unlock, FGT_1_C22_an_attempt_ends_with_its_handle)
 Test(unlock, FGT_1_C22_an_attempt_ends_with_its_client)
 {
     struct dlock_client *rival = dlt_engine_rival(&engine); /* keeps the store */
-    struct dlock *keeper = kept_in_vain();
+    struct dlock_handle *keeper = kept_in_vain();
 
     cr_assert_eq(dlt_do(&engine, DLT_CLOSE, NULL, 0), DLOCK_OK);
     cr_assert_eq(dlt_calls(&engine, MEMORY_FORGET), 1);
@@ -181,7 +181,7 @@ Test(unlock, FGT_1_C22_an_attempt_ends_with_its_client)
 Test(unlock, FGT_1_C22_an_attempt_ends_with_the_time_that_it_was_to_keep)
 {
     struct dlock_options options = {.struct_size = sizeof options, .keep_ms = 1000};
-    struct dlock *keeper = dlt_engine_lock(&engine, "kept", &options);
+    struct dlock_handle *keeper = dlt_engine_lock(&engine, "kept", &options);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_OK);
     dlt_engine_advance(&engine, 2000);
@@ -214,7 +214,7 @@ Test(unlock, every_refusal_is_told_as_it_is_and_ends_the_claim)
 
 Test(unlock, C4_a_late_release_never_touches_a_later_hold)
 {
-    struct dlock *other = dlt_engine_lock(&engine, NAME, NULL);
+    struct dlock_handle *other = dlt_engine_lock(&engine, NAME, NULL);
     enum dlock_status last = DLOCK_INTERNAL;
 
     dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_LATE_REQUEST, (struct memory_fault){0});

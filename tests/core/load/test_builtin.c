@@ -34,7 +34,7 @@ static enum dlock_status use(const char *uri, const char *dirs, struct dlock_err
     const struct dlock_client_options options = {.struct_size = sizeof options,
                                                  .plugin_dirs = dirs};
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     enum dlock_status status = dlock_client_open(uri, &options, &client, err);
 
     if (status == DLOCK_OK)
@@ -73,7 +73,7 @@ static int listed(const char *dirs)
     struct dlock_error err = DLOCK_ERROR_INIT;
     int count = 0;
 
-    return dlock_plugins(dirs, builtin_count, &count, &err) == DLOCK_OK ? count : -1;
+    return dlock_plugin_list(dirs, builtin_count, &count, &err) == DLOCK_OK ? count : -1;
 }
 
 /* Nothing listens on port 1: the plugin itself says so. */
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     struct dlock_client *client = NULL;
 
     if (argc == 3 && strcmp(argv[1], "--load-from") == 0)
-        return dlock_plugins(argv[2], good_is_loaded, NULL, &err) == DLOCK_OK ? 0 : 1;
+        return dlock_plugin_list(argv[2], good_is_loaded, NULL, &err) == DLOCK_OK ? 0 : 1;
     (void)unsetenv("DLOCK_PLUGIN_PATH");
     owner_test();
     dlt_ok(listed(NULL) == 8, "all plugins are listed as built-in");

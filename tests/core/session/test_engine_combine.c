@@ -18,7 +18,7 @@ enum { MANY = 8 };
 static struct dlt_engine engine;
 static struct dlock_plugin plugin;
 static struct dlock_backend_ops ops;
-static struct dlock *locks[MANY];
+static struct dlock_handle *locks[MANY];
 static struct dlt_call calls[MANY];
 static unsigned before[MEMORY_SLOTS];
 
@@ -112,7 +112,7 @@ Test(combine, LAN_1_the_calls_behind_one_share_the_next_exchange)
 Test(combine, BAT_1_each_has_its_own_outcome)
 {
     struct dlock_client *rival = dlt_engine_rival(&engine);
-    struct dlock *taken = dlt_rival_hold(rival, "d", DLOCK_EXCLUSIVE);
+    struct dlock_handle *taken = dlt_rival_hold(rival, "d", DLOCK_EXCLUSIVE);
 
     start_all(DLT_TRYLOCK, MEMORY_TRYLOCK, 0, 0);
     go();

@@ -183,7 +183,7 @@ static int nth_status(int i)
 
 Test(dispatch, trylock_may_not_answer_everything)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     ops.trylock = say_trylock;
     ops.unlock = say_unlock;
@@ -205,7 +205,7 @@ Test(dispatch, trylock_may_not_answer_everything)
 
 Test(dispatch, unlock_may_not_answer_everything)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     ops.unlock = say_unlock;
     reopen();
@@ -233,7 +233,7 @@ Test(dispatch, renew_may_not_answer_everything)
     lease_ms = 30000;
     for (int turn = 0; turn < 2; turn++) {
         unsigned may = turn == 0 ? MAY(OK) | MAY(LOST) | MAY_FAIL : MAY(OK) | MAY_FAIL;
-        struct dlock *lock;
+        struct dlock_handle *lock;
 
         reopen();
         lock = dlt_engine_lock(&engine, "a", NULL);
@@ -322,7 +322,7 @@ Test(dispatch, a_probe_takes_back_and_never_adds)
 Test(dispatch, a_probe_that_finds_the_store_unfit)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock, *held;
+    struct dlock_handle *lock, *held;
 
     plugin.caps |= DLOCK_CAP_CRASH_SAFE;
     ops.open = too_many_caps;
@@ -361,7 +361,7 @@ Test(dispatch, a_grant_has_a_lease_and_a_fence)
         {30001, 1, "lease of 30001 ms, want 1 to 30000"},
         {30000, 0, "fencing"},
     };
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     ops.trylock = say_trylock;
     ops.unlock = say_unlock;
@@ -394,7 +394,7 @@ Test(dispatch, a_queue_entry_is_asked_for_and_lasts_for_some_time)
         {DLT_LOCK, -1, "a queue entry"},
         {DLT_LOCK, INT64_MAX, "a queue entry"},
     };
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     ops.trylock = say_trylock;
     reopen();
@@ -417,7 +417,7 @@ Test(dispatch, a_queue_entry_is_asked_for_and_lasts_for_some_time)
 Test(dispatch, a_renewal_extends_by_the_ttl_at_most)
 {
     static const int64_t leases[] = {0, -1, 30001, INT64_MAX};
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     ops.renew = say_renew;
     reopen();
@@ -452,7 +452,7 @@ Test(dispatch, a_session_gives_no_more_than_the_descriptor)
 
 Test(dispatch, a_failure_without_a_text_gets_one)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_call call;
 
     ops.trylock = say_trylock;

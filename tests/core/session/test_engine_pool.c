@@ -100,9 +100,9 @@ static void end(void)
     cr_assert_eq(open_now(), 0, "%u sessions were left open", open_now());
 }
 
-static struct dlock *take(const char *name)
+static struct dlock_handle *take(const char *name)
 {
-    struct dlock *lock = dlt_engine_lock(&engine, name, NULL);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, name, NULL);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
     return lock;
@@ -112,7 +112,7 @@ static struct dlock *take(const char *name)
 static void make_idle(unsigned n)
 {
     struct dlt_call calls[16];
-    struct dlock *locks[16];
+    struct dlock_handle *locks[16];
 
     dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_HELD_REPLY, (struct memory_fault){.times = n});
     for (unsigned i = 0; i < n; i++) {
@@ -161,7 +161,7 @@ Test(pool, an_idle_session_is_used_again)
 {
     begin(NULL);
     for (int i = 0; i < 20; i++) {
-        struct dlock *lock = take("a");
+        struct dlock_handle *lock = take("a");
 
         cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
         dlock_free(lock);
@@ -177,7 +177,7 @@ Test(pool, C9_a_session_that_may_be_broken_is_closed_and_replaced)
 
     begin(NULL);
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
-        struct dlock *lock = take("a");
+        struct dlock_handle *lock = take("a");
         struct memory_seen before, after;
         unsigned opens = dlt_calls(&engine, MEMORY_OPEN);
 
@@ -195,7 +195,7 @@ Test(pool, C9_a_session_that_may_be_broken_is_closed_and_replaced)
 
 Test(pool, C9_one_bad_element_of_a_renewal_breaks_the_session_whatever_the_others_say)
 {
-    struct dlock *a, *b, *c;
+    struct dlock_handle *a, *b, *c;
 
     begin(NULL);
     a = take("a");
@@ -218,7 +218,7 @@ Test(pool, C9_one_bad_element_of_a_renewal_breaks_the_session_whatever_the_other
 Test(pool, WAT_1_a_watch_that_is_not_to_be_had_costs_no_session)
 {
     struct dlock_client *rival;
-    struct dlock *theirs, *lock;
+    struct dlock_handle *theirs, *lock;
     struct dlt_call call;
     unsigned opens;
 
@@ -246,7 +246,7 @@ Test(pool, what_does_not_break_a_session_keeps_it)
 
     begin(NULL);
     for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
-        struct dlock *lock = take("a");
+        struct dlock_handle *lock = take("a");
 
         dlt_fault(&engine, MEMORY_RENEW, MEMORY_REFUSE, (struct memory_fault){.status = fine[i]});
         cr_assert_eq(dlt_do(&engine, DLT_RENEW, lock, 0), fine[i]);
@@ -260,7 +260,7 @@ Test(pool, what_does_not_break_a_session_keeps_it)
 Test(pool, acquirers_leave_a_connection_to_those_who_hold)
 {
     struct dlt_call tries[6], unlock;
-    struct dlock *locks[6], *held;
+    struct dlock_handle *locks[6], *held;
 
     begin("connections=2");
     held = take("held");
@@ -288,7 +288,7 @@ Test(pool, acquirers_leave_a_connection_to_those_who_hold)
 /* One connection comes back; an acquirer waits, who may not have it, and a holder, who may. */
 Test(pool, a_connection_that_comes_back_wakes_whoever_may_have_it)
 {
-    struct dlock *one, *two, *held, *fresh;
+    struct dlock_handle *one, *two, *held, *fresh;
     struct dlt_call renew_one, renew_two, try, unlock;
 
     begin("connections=2");
@@ -320,7 +320,7 @@ Test(pool, a_connection_that_comes_back_wakes_whoever_may_have_it)
 
 Test(pool, a_spent_budget_is_told_at_the_deadline)
 {
-    struct dlock *a, *b;
+    struct dlock_handle *a, *b;
     struct dlt_call hung, call;
 
     begin("connections=2");
@@ -342,7 +342,7 @@ Test(pool, a_spent_budget_is_told_at_the_deadline)
 Test(pool, waiters_do_not_eat_the_connections_of_others)
 {
     struct dlt_call waits[5];
-    struct dlock *locks[5], *held, *other;
+    struct dlock_handle *locks[5], *held, *other;
 
     begin("connections=2");
     held = take("a");
@@ -373,7 +373,7 @@ Test(pool, waiters_do_not_eat_the_connections_of_others)
 Test(pool, stale_sessions_are_invisible_to_trylock_and_unlock)
 {
     struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL);
     make_idle(12);
@@ -389,7 +389,7 @@ Test(pool, stale_sessions_are_invisible_to_trylock_and_unlock)
 
 Test(pool, a_store_that_cannot_be_reached_is_told)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_call call;
 
     begin(NULL);
@@ -409,7 +409,7 @@ Test(pool, a_store_that_cannot_be_reached_is_told)
 /* [FGT-1] [UNL-4]: what the slot refers to is freed, also when nobody can be told of the end. */
 Test(pool, an_attempt_whose_release_cannot_leave_is_forgotten)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL);
     lock = dlt_engine_lock(&engine, "a", NULL);
@@ -425,7 +425,7 @@ Test(pool, an_attempt_whose_release_cannot_leave_is_forgotten)
 
 Test(pool, a_release_that_cannot_leave_is_forgotten_and_may_be_repeated)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL);
     lock = take("a");
@@ -446,7 +446,7 @@ Test(pool, a_release_that_cannot_leave_is_forgotten_and_may_be_repeated)
 /* armed_ns: when the renewer wakes by itself. */
 Test(pool, an_idle_client_sleeps_for_ever)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL);
     lock = take("a");

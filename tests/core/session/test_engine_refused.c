@@ -63,9 +63,9 @@ static void end(void)
     cr_assert_eq(dlt_calls(&engine, MEMORY_OPEN), dlt_calls(&engine, MEMORY_CLOSE));
 }
 
-static struct dlock *take(const char *name)
+static struct dlock_handle *take(const char *name)
 {
-    struct dlock *lock = dlt_engine_lock(&engine, name, NULL);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, name, NULL);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
     return lock;
@@ -94,7 +94,7 @@ static void make_scarce(struct dlt_call *hung, int64_t ms, unsigned times)
 
 Test(refused, whoever_is_refused_a_further_connection_waits_for_one)
 {
-    struct dlock *held, *fresh;
+    struct dlock_handle *held, *fresh;
     struct dlt_call hung, try, unlock;
 
     begin(NULL);
@@ -117,7 +117,7 @@ Test(refused, whoever_is_refused_a_further_connection_waits_for_one)
 
 Test(refused, one_that_came_back_while_a_further_one_was_refused_will_do)
 {
-    struct dlock *fresh;
+    struct dlock_handle *fresh;
     struct dlt_call hung, try;
 
     begin(NULL);
@@ -164,7 +164,7 @@ Test(refused, a_refusal_makes_room_for_the_next_in_line)
 {
     const struct dlock_options short_options = {.struct_size = sizeof short_options,
                                                 .op_timeout_ms = 500};
-    struct dlock *theirs, *watched, *brief, *patient;
+    struct dlock_handle *theirs, *watched, *brief, *patient;
     struct dlock_client *rival;
     struct dlt_call watch, refused, try;
 
@@ -213,7 +213,7 @@ Test(refused, a_connection_that_was_not_made_in_time_is_no_refusal)
 Test(refused, what_broke_makes_room)
 {
     struct dlt_call hung, breaks, unlock;
-    struct dlock *held;
+    struct dlock_handle *held;
 
     begin("op_timeout=500ms");
     held = take("held");
@@ -269,7 +269,7 @@ static enum dlock_status done_status(void)
 Test(refused, the_connection_that_waits_for_operations_comes_back_for_an_unlock)
 {
     struct dlock_client *rival;
-    struct dlock *held, *theirs, *waiting;
+    struct dlock_handle *held, *theirs, *waiting;
     struct dlt_call unlock;
     unsigned waits;
 
@@ -279,7 +279,7 @@ Test(refused, the_connection_that_waits_for_operations_comes_back_for_an_unlock)
     held = take("held");
     room = 0;
     waiting = dlt_engine_lock(&engine, "theirs", NULL);
-    cr_assert_eq(dlock_start(waiting, DLOCK_OP_LOCK, 30000, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(waiting, DLOCK_OP_LOCK, 30000, NULL), DLOCK_OK);
     dlt_engine_run(&engine, 20);
     waits = dlt_calls(&engine, MEMORY_WAIT_ANY);
     cr_assert_gt(waits, 0, "the operation does not wait in the store");
@@ -323,7 +323,7 @@ Test(refused, unlock_does_not_wait_for_watchers)
 {
     struct dlock_client *rival;
     struct dlt_call watch[2], unlock;
-    struct dlock *held, *others[2];
+    struct dlock_handle *held, *others[2];
 
     begin("queue=off");
     rival = dlt_engine_rival(&engine);
@@ -385,7 +385,7 @@ Test(refused, the_renewer_looks_for_what_idles)
 Test(refused, C14_the_renewer_asks_again_while_the_lease_lasts)
 {
     struct dlock_client *rival;
-    struct dlock *held, *theirs, *watched;
+    struct dlock_handle *held, *theirs, *watched;
     struct dlt_call watch;
 
     begin("ttl=1s&poll_max=60s&queue=off");

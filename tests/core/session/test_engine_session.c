@@ -38,9 +38,9 @@ static void tear_down(void)
 
 TestSuite(session, .init = set_up, .fini = tear_down);
 
-static struct dlock *take(const char *name)
+static struct dlock_handle *take(const char *name)
 {
-    struct dlock *lock = dlt_engine_lock(&engine, name, NULL);
+    struct dlock_handle *lock = dlt_engine_lock(&engine, name, NULL);
 
     cr_assert_eq(dlt_do(&engine, DLT_LOCK, lock, 0), DLOCK_OK);
     return lock;
@@ -48,7 +48,7 @@ static struct dlock *take(const char *name)
 
 Test(session, SES_1_each_held_lock_has_a_session_of_its_own)
 {
-    struct dlock *a = take("a"), *b = take("b"), *c = take("c");
+    struct dlock_handle *a = take("a"), *b = take("b"), *c = take("c");
 
     cr_assert_eq(fake_session_open_now(), 3);
     for (int i = 0; i < 9; i++)
@@ -70,7 +70,7 @@ Test(session, SES_1_each_held_lock_has_a_session_of_its_own)
 /* A login takes longer than each of the calls waits. */
 Test(session, OPN_7_calls_with_less_time_than_a_login_make_a_session_together)
 {
-    struct dlock *a = take("a"), *b = dlt_engine_lock(&engine, "b", NULL);
+    struct dlock_handle *a = take("a"), *b = dlt_engine_lock(&engine, "b", NULL);
 
     fake_session_login(100);
     for (int i = 0; i < 2; i++) {
@@ -87,7 +87,7 @@ Test(session, OPN_7_calls_with_less_time_than_a_login_make_a_session_together)
 /* Another login has ended meanwhile, or nobody wants the session any more: closed once. */
 Test(session, OPN_7_what_was_begun_ends_with_the_client)
 {
-    struct dlock *a = take("a"), *b = dlt_engine_lock(&engine, "b", NULL);
+    struct dlock_handle *a = take("a"), *b = dlt_engine_lock(&engine, "b", NULL);
 
     fake_session_login(100);
     cr_assert_eq(dlt_do(&engine, DLT_TIMEDLOCK, b, 15), DLOCK_UNAVAILABLE);
@@ -104,7 +104,7 @@ Test(session, OPN_7_what_was_begun_ends_with_the_client)
 
 Test(session, lock_lets_the_server_wait_and_trylock_does_not)
 {
-    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
     cr_assert_eq(fake_session_calls(FAKE_LOCK), 1);
@@ -125,7 +125,7 @@ Test(session, lock_lets_the_server_wait_and_trylock_does_not)
 Test(session, C13_connections_are_waited_for_in_line)
 {
     static const char *const names[] = {"c", "d", "e"};
-    struct dlock *a, *b, *waiting[3];
+    struct dlock_handle *a, *b, *waiting[3];
     struct dlt_call waits[3];
 
     dlock_client_close(engine.client);
@@ -153,7 +153,7 @@ Test(session, C13_connections_are_waited_for_in_line)
 
 Test(session, C1_the_lease_counts_from_since_ns)
 {
-    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
     fake_session_confirm(true);
@@ -170,7 +170,7 @@ Test(session, C1_the_lease_counts_from_since_ns)
 
 Test(session, C3_without_since_ns_a_long_wait_leaves_nothing)
 {
-    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
     dlt_call_start(&wait, &engine, DLT_TIMEDLOCK, again, 9500);
@@ -186,7 +186,7 @@ Test(session, C3_without_since_ns_a_long_wait_leaves_nothing)
 
 Test(session, C8_a_wait_in_the_server_ends_at_its_deadline)
 {
-    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
     dlt_call_start(&wait, &engine, DLT_TIMEDLOCK, again, 250);
@@ -200,7 +200,7 @@ Test(session, C8_a_wait_in_the_server_ends_at_its_deadline)
 
 Test(session, cancel_ends_a_wait_in_the_server)
 {
-    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
     dlt_call_start(&wait, &engine, DLT_LOCK, again, 0);
@@ -216,7 +216,7 @@ Test(session, cancel_ends_a_wait_in_the_server)
 
 Test(session, free_ends_a_wait_in_the_server)
 {
-    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
     dlt_call_start(&wait, &engine, DLT_LOCK, again, 0);
@@ -226,7 +226,7 @@ Test(session, free_ends_a_wait_in_the_server)
 }
 
 /* Who waits for a handle of the same client is patient first. */
-static void waits_in_the_server(struct dlt_call *wait, struct dlock *lock)
+static void waits_in_the_server(struct dlt_call *wait, struct dlock_handle *lock)
 {
     unsigned calls = fake_session_calls(FAKE_LOCK);
 
@@ -238,7 +238,7 @@ static void waits_in_the_server(struct dlt_call *wait, struct dlock *lock)
 
 Test(session, shutdown_ends_a_wait_in_the_server_with_closed)
 {
-    struct dlock *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *a = take("a"), *again = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call wait;
 
     waits_in_the_server(&wait, again);
@@ -252,9 +252,10 @@ Test(session, shutdown_ends_a_wait_in_the_server_with_closed)
 /* The holder's handle is older than the waiter's, and the other way round. */
 static void close_before_the_wait_has_ended(bool holder_first)
 {
-    struct dlock *locks[2] = {dlt_engine_lock(&engine, "a", NULL),
-                              dlt_engine_lock(&engine, "a", NULL)};
-    struct dlock *holder = locks[holder_first ? 0 : 1], *waiter = locks[holder_first ? 1 : 0];
+    struct dlock_handle *locks[2] = {dlt_engine_lock(&engine, "a", NULL),
+                                     dlt_engine_lock(&engine, "a", NULL)};
+    struct dlock_handle *holder = locks[holder_first ? 0 : 1],
+                        *waiter = locks[holder_first ? 1 : 0];
     struct dlt_call wait, end;
 
     cr_assert_eq(dlt_do(&engine, DLT_LOCK, holder, 0), DLOCK_OK);
@@ -279,7 +280,7 @@ Test(session, SES_2_unknown_ends_the_attempt_and_the_session)
     static const enum fake_slot slots[] = {FAKE_TRYLOCK, FAKE_LOCK};
 
     for (size_t i = 0; i < 2; i++) {
-        struct dlock *a = dlt_engine_lock(&engine, "a", NULL);
+        struct dlock_handle *a = dlt_engine_lock(&engine, "a", NULL);
         unsigned opens = fake_session_calls(FAKE_OPEN);
         unsigned char first;
         struct dlt_call call;
@@ -299,7 +300,7 @@ Test(session, SES_2_unknown_ends_the_attempt_and_the_session)
 
 Test(session, SES_2_no_outcome_stays_unknown)
 {
-    struct dlock *a = dlt_engine_lock(&engine, "a", NULL);
+    struct dlock_handle *a = dlt_engine_lock(&engine, "a", NULL);
     struct dlt_call call;
 
     fake_session_answer(FAKE_TRYLOCK, DLOCK_UNKNOWN, true);
@@ -314,7 +315,7 @@ Test(session, SES_2_no_outcome_stays_unknown)
 
 Test(session, SES_2_an_unlock_without_answer_ends_the_session)
 {
-    struct dlock *a = take("a");
+    struct dlock_handle *a = take("a");
 
     fake_session_answer(FAKE_UNLOCK, DLOCK_UNKNOWN, false);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, a, 0), DLOCK_UNKNOWN);
@@ -327,7 +328,7 @@ Test(session, SES_2_an_unlock_without_answer_ends_the_session)
 
 Test(session, C5_a_session_that_ended_is_a_loss)
 {
-    struct dlock *a = take("a");
+    struct dlock_handle *a = take("a");
 
     fake_session_kill("a");
     dlt_engine_advance(&engine, 1000);
@@ -344,7 +345,7 @@ Test(session, C5_a_session_that_ended_is_a_loss)
 
 Test(session, C5_a_lost_lock_that_nobody_acknowledged_ends_with_the_client)
 {
-    struct dlock *a = take("a");
+    struct dlock_handle *a = take("a");
 
     fake_session_answer(FAKE_RENEW, DLOCK_UNKNOWN, false);
     dlt_engine_run(&engine, VALID_MS);
@@ -361,7 +362,7 @@ Test(session, C14_a_claim_that_ran_out_ends_the_session)
     static const char *const options[] = {"renew=off", "max_hold=2900ms"};
 
     for (size_t i = 0; i < 2; i++) {
-        struct dlock *a, *b;
+        struct dlock_handle *a, *b;
 
         dlt_engine_close(&engine);
         begin(options[i]);
@@ -380,7 +381,7 @@ Test(session, C14_a_claim_that_ran_out_ends_the_session)
 
 Test(session, C5_a_ping_that_comes_too_late_ends_the_session)
 {
-    struct dlock *a = take("a");
+    struct dlock_handle *a = take("a");
 
     fake_session_delay(engine.now_ns + 4000 * DLT_MS);
     dlt_engine_advance(&engine, 1000);
@@ -394,7 +395,7 @@ Test(session, C5_a_ping_that_comes_too_late_ends_the_session)
 
 Test(session, C8_an_unlock_does_not_wait_for_the_ping_of_another_lock)
 {
-    struct dlock *x = take("x"), *a = take("a"), *b = take("b");
+    struct dlock_handle *x = take("x"), *a = take("a"), *b = take("b");
 
     fake_session_hang('x');
     dlt_engine_advance(&engine, 1000);
@@ -410,7 +411,7 @@ Test(session, C8_an_unlock_does_not_wait_for_the_ping_of_another_lock)
 
 Test(session, C14_a_ping_that_hangs_does_not_cost_the_others_their_locks)
 {
-    struct dlock *x = take("x"), *a = take("a"), *b = take("b");
+    struct dlock_handle *x = take("x"), *a = take("a"), *b = take("b");
 
     fake_session_hang('x');
     dlt_engine_run(&engine, 6000);
@@ -427,7 +428,7 @@ Test(session, C14_a_ping_that_hangs_does_not_cost_the_others_their_locks)
 
 Test(session, held_locks_are_bounded_by_connections)
 {
-    struct dlock *a, *b, *c;
+    struct dlock_handle *a, *b, *c;
     struct dlt_call call;
 
     dlt_engine_close(&engine);
@@ -449,7 +450,7 @@ Test(session, held_locks_are_bounded_by_connections)
 Test(session, C14_a_claim_that_ran_out_during_a_ping_ends_the_session)
 {
     struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 5000};
-    struct dlock *a, *b;
+    struct dlock_handle *a, *b;
     struct dlt_call renew;
 
     dlt_engine_close(&engine);
@@ -484,7 +485,7 @@ Test(session, C10_a_child_closes_the_sessions_of_the_handles_that_it_frees)
 {
     static struct dlock_backend_ops ops;
     static struct dlock_plugin plugin;
-    struct dlock *a, *b;
+    struct dlock_handle *a, *b;
     int status = -1;
     pid_t child;
 

@@ -121,7 +121,7 @@ static enum dlock_status sized_renew(void *self, struct dlock_lease_op *const *o
 
 Test(sizes, core_says_the_size_of_each_structure)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     ops.open = sized_open;
     ops.trylock = sized_trylock;

@@ -67,7 +67,7 @@ static void begin(const char *options)
     dlt_engine_open(&engine, "ttls", &(struct dlt_setup){.plugin = &plugin, .options = options});
 }
 
-static struct dlock *lock_of(int64_t ttl_ms)
+static struct dlock_handle *lock_of(int64_t ttl_ms)
 {
     struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = ttl_ms};
 
@@ -96,7 +96,7 @@ TestSuite(ttls, .init = set_up, .fini = tear_down);
 
 Test(ttls, C2_50_ms_become_2_s)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin("renew=off");
     cr_expect_eq(dlock_client_ttl_ms(engine.client, 50), 2000);
@@ -115,7 +115,7 @@ Test(ttls, C2_50_ms_become_2_s)
 
 Test(ttls, C14_the_renewer_renews_at_a_third_of_what_it_became)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL);
     lock = lock_of(50);
@@ -133,7 +133,7 @@ Test(ttls, an_op_timeout_that_is_given_stays)
 {
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 50, .op_timeout_ms = 33};
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL);
     lock = dlt_engine_lock(&engine, "a", &options);
@@ -145,7 +145,7 @@ Test(ttls, an_op_timeout_that_is_given_stays)
 /* A lazy client knows the grid with its first session, and the handle is older. */
 Test(ttls, a_lazy_client_rounds_with_the_first_request)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin("open=lazy&renew=off");
     lock = lock_of(50);
@@ -162,7 +162,7 @@ Test(ttls, a_lazy_client_rounds_with_the_first_request)
 Test(ttls, C8_a_lazy_client_waits_for_as_long_as_a_connected_one)
 {
     struct dlt_call call;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin("open=lazy&renew=off");
     lock = lock_of(50);
@@ -176,7 +176,7 @@ Test(ttls, C8_a_lazy_client_waits_for_as_long_as_a_connected_one)
 Test(ttls, a_lazy_client_refuses_with_the_first_session)
 {
     struct dlt_call call;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     most_ms = 10000;
     begin("open=lazy");
@@ -190,7 +190,7 @@ Test(ttls, a_lazy_client_refuses_with_the_first_session)
 
 Test(ttls, C14_renew_rounds_another_ttl)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     most_ms = 60000;
     begin("renew=off");
@@ -212,7 +212,7 @@ Test(ttls, more_than_the_most_is_CONFIG)
 {
     struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 39001};
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     most_ms = 39999;
     begin(NULL);
@@ -229,7 +229,7 @@ Test(ttls, more_than_the_most_is_CONFIG)
 
 Test(ttls, C13_a_lease_goes_on_where_the_rounded_ttl_is_the_same)
 {
-    struct dlock *locks[3];
+    struct dlock_handle *locks[3];
     struct dlt_call wait;
 
     begin(NULL);
@@ -251,7 +251,7 @@ Test(ttls, C13_a_lease_goes_on_where_the_rounded_ttl_is_the_same)
 Test(ttls, adopt_rounds)
 {
     char token[DLOCK_TOKEN_CHARS];
-    struct dlock *giver, *heir;
+    struct dlock_handle *giver, *heir;
 
     begin("open=lazy&renew=off");
     giver = lock_of(30000);
@@ -270,7 +270,7 @@ Test(ttls, adopt_refuses_what_is_too_long)
     struct dlock_error err = DLOCK_ERROR_INIT;
     char token[DLOCK_TOKEN_CHARS];
     struct dlock_client *rival;
-    struct dlock *giver, *heir;
+    struct dlock_handle *giver, *heir;
 
     most_ms = 10000;
     begin("open=lazy");
@@ -300,7 +300,7 @@ static void check_note(void *arg, const struct dlock_check *check)
 /* The server was set up anew: renewals under way and new locks go by the probe. */
 Test(ttls, TTL_2_a_probe_narrows_the_grid)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin("renew=off");
     lock = lock_of(2000);
@@ -322,7 +322,7 @@ Test(ttls, TTL_2_a_probe_narrows_the_grid)
 /* A held lock does not fall to a new limit. */
 Test(ttls, TTL_2_a_held_lock_stays_when_the_most_becomes_less)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     begin(NULL);
     lock = lock_of(30000);
@@ -364,7 +364,7 @@ Test(ttls, a_probe_tells_of_the_ttls)
 /* A plugin of ABI 2.0 has a structure without the grid; what is behind it is not read. */
 Test(ttls, a_plugin_of_ABI_2_0_gives_every_ttl)
 {
-    struct dlock *lock;
+    struct dlock_handle *lock;
 
     plugin.abi_minor = 0;
     said = offsetof(struct dlock_session_info, ttl_least_ms);

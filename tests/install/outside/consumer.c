@@ -15,8 +15,8 @@ static int step(const char *what, enum dlock_status got, enum dlock_status wante
 static int take_and_give(struct dlock_client *client)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *mine = NULL;
-    struct dlock *other = NULL;
+    struct dlock_handle *mine = NULL;
+    struct dlock_handle *other = NULL;
     int fine = step("new", dlock_new(client, "job", 3, NULL, &mine, &err), DLOCK_OK, &err) &&
                step("new", dlock_new(client, "job", 3, NULL, &other, &err), DLOCK_OK, &err) &&
                step("trylock", dlock_trylock(mine, &err), DLOCK_OK, &err) &&

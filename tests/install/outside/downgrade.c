@@ -6,9 +6,9 @@
 static struct dlock_client *client;
 static struct dlock_error err = DLOCK_ERROR_INIT;
 
-static struct dlock *handle(void)
+static struct dlock_handle *handle(void)
 {
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, "x", 1, NULL, &lock, &err) != DLOCK_OK)
         fprintf(stderr, "%s\n", err.message);
@@ -32,7 +32,7 @@ static bool count_shared(void *arg, const struct dlock_holder *info)
 
 int main(int argc, char **argv)
 {
-    struct dlock *first, *reader, *writer;
+    struct dlock_handle *first, *reader, *writer;
     int bad = 0, shared = 0;
 
     if (argc != 2 || wrong(argv[1], dlock_client_open(argv[1], NULL, &client, &err), DLOCK_OK))

@@ -10,7 +10,7 @@ int main(int argc, char **argv)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     pid_t child;
 
     if (argc != 2 || dlock_client_open(argv[1], NULL, &client, &err) != DLOCK_OK ||

@@ -19,7 +19,7 @@ struct run {
     bool failed; /* some call did */
     FILE *out;
     struct dlock_client *client;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlock_client *observer; /* opened while nothing fails */
     int64_t lease_end_ms;          /* at the earliest; 0: no lease */
 };
@@ -186,7 +186,7 @@ static void lock_release(struct run *run)
 
 /* The name can be had within a ttl. An answer of the store that is late, as on a busy machine, is
  * asked for again; a name that stays taken is not. */
-static bool is_to_be_had(struct dlock *lock, struct dlock_error *err)
+static bool is_to_be_had(struct dlock_handle *lock, struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_UNKNOWN;
 
@@ -203,7 +203,7 @@ static bool is_to_be_had(struct dlock *lock, struct dlock_error *err)
 static void check_aftermath(struct run *run)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     (void)look(run);
     dlt_fault_pause(run->fault);

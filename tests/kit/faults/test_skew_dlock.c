@@ -75,7 +75,7 @@ struct store {
 struct pair {
     const char *uri; /* as it was given */
     struct dlock_client *client;
-    struct dlock *a, *b;
+    struct dlock_handle *a, *b;
 };
 
 static bool pair_open(struct pair *pair, const struct store *store, const char *name)

@@ -41,11 +41,11 @@ static struct dlock_client *client_open(void)
 }
 
 /* Nobody renews it but the test. */
-static struct dlock *lock_new(struct dlock_client *client, const char *name)
+static struct dlock_handle *lock_new(struct dlock_client *client, const char *name)
 {
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = TTL_MS, .renew = DLOCK_OFF};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, name, strlen(name), &options, &lock, &err) != DLOCK_OK)
         abort();
@@ -64,7 +64,7 @@ static void restart(bool forget)
 }
 
 /* The first request after the restart may find that its connection is gone. */
-static enum dlock_status renew(struct dlock *lock)
+static enum dlock_status renew(struct dlock_handle *lock)
 {
     enum dlock_status status = dlock_renew(lock, 0, &err);
 
@@ -75,7 +75,7 @@ static enum dlock_status renew(struct dlock *lock)
 
 static void with_its_data(void)
 {
-    struct dlock *held = lock_new(one, "kept"), *next = lock_new(other, "kept");
+    struct dlock_handle *held = lock_new(one, "kept"), *next = lock_new(other, "kept");
     uint64_t fence = 0;
 
     check(dlock_timedlock(held, WAIT_MS, &err), DLOCK_OK, "a lock is taken");
@@ -93,7 +93,7 @@ static void with_its_data(void)
 
 static void without_its_data(void)
 {
-    struct dlock *held = lock_new(one, "gone"), *next = lock_new(other, "gone");
+    struct dlock_handle *held = lock_new(one, "gone"), *next = lock_new(other, "gone");
     uint64_t fence = 0;
 
     check(dlock_timedlock(held, WAIT_MS, &err), DLOCK_OK, "a lock is taken");

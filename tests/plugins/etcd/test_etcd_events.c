@@ -27,9 +27,9 @@ static void sleep_ms(long ms)
     (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-static struct dlock *lock_new(struct dlock_client *client)
+static struct dlock_handle *lock_new(struct dlock_client *client)
 {
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, "name", 4, NULL, &lock, NULL) != DLOCK_OK)
         abort();
@@ -39,7 +39,7 @@ static struct dlock *lock_new(struct dlock_client *client)
 static void *wait_once(void *arg)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = lock_new(arg);
+    struct dlock_handle *lock = lock_new(arg);
 
     atomic_fetch_add(&waiting, 1);
     if (dlock_timedlock(lock, WAIT_MS, &err) == DLOCK_OK) {
@@ -67,7 +67,7 @@ static void queue_await(void)
 static void hand_off(void)
 {
     pthread_t threads[THREADS];
-    struct dlock *first = lock_new(clients[0]);
+    struct dlock_handle *first = lock_new(clients[0]);
     struct dlock_error err = DLOCK_ERROR_INIT;
     double before = 0, events = 0;
 

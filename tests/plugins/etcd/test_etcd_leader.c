@@ -29,7 +29,7 @@
 /* Two threads share a name: one holds, one waits. */
 struct worker {
     pthread_t thread;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     unsigned name;
     _Atomic bool holds, waits, told; /* told: of the loss */
 };

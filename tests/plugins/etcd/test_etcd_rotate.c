@@ -26,7 +26,8 @@ static void rotate(const char *password)
 static void holder_test(struct dlock_client *client)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *held = dlt_lock_new(client, "held"), *other = dlt_lock_new(client, "other");
+    struct dlock_handle *held = dlt_lock_new(client, "held"),
+                        *other = dlt_lock_new(client, "other");
     enum dlock_status status = DLOCK_INTERNAL;
 
     (void)dlt_ok(dlock_lock(held, &err) == DLOCK_OK, "a lock is held: %s", err.message);

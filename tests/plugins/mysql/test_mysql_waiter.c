@@ -24,7 +24,7 @@ static struct dlt_maria server;
 
 struct party {
     struct dlock_client *client;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlock_error err;
     enum dlock_status status;
 };

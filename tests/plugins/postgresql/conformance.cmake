@@ -73,7 +73,7 @@ endif()
 dlt_full_only(conformance_postgresql_session conformance_postgresql_tls conformance_postgresql_default
   conformance_few_connections)
 
-# Operations of dlock_start wait in the server: under the sanitizers, too.
+# Operations of dlock_op_start wait in the server: under the sanitizers, too.
 add_executable(test_pg_told test_pg_told.c)
 target_include_directories(test_pg_told PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
 target_link_libraries(test_pg_told PRIVATE dlock_flags dlock_told dlock_servers)

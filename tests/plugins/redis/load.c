@@ -33,7 +33,7 @@ static int work(const char *uri, long count, long hold_ms)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     int wrong = 0;
 
     if (dlock_client_open(uri, NULL, &client, &err) != DLOCK_OK ||

@@ -12,7 +12,7 @@
 
 static struct dlt_redis server;
 static struct dlock_client *client;
-static struct dlock *lock;
+static struct dlock_handle *lock;
 static struct dlock_error err = DLOCK_ERROR_INIT;
 
 /* The end of the connection may be found by the first question. */
@@ -40,7 +40,7 @@ static void start_again(const char *const *args)
 static void probe_test(const char *uri)
 {
     struct dlock_client *other = NULL;
-    struct dlock *held = NULL;
+    struct dlock_handle *held = NULL;
     uint32_t caps = 0;
 
     if (dlock_client_open(uri, NULL, &other, &err) != DLOCK_OK ||

@@ -61,9 +61,9 @@ static struct dlock_client *client_open(const char *options)
     return client_open_with("restart_guard=0", options);
 }
 
-static struct dlock *lock_of(struct dlock_client *client, const char *name)
+static struct dlock_handle *lock_of(struct dlock_client *client, const char *name)
 {
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     struct dlock_error err = DLOCK_ERROR_INIT;
 
     if (dlock_new(client, name, (uint32_t)strlen(name), NULL, &lock, &err) != DLOCK_OK)
@@ -72,7 +72,7 @@ static struct dlock *lock_of(struct dlock_client *client, const char *name)
 }
 
 /* Asks until it has the lock, or for a minute. */
-static bool takes(struct dlock *lock)
+static bool takes(struct dlock_handle *lock)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     int64_t until_ms = now_ms() + 60000;
@@ -108,7 +108,7 @@ static void *work(void *arg)
 {
     const char *guard = arg;
     struct dlock_client *client = client_open_with(guard, "");
-    struct dlock *lock = lock_of(client, "job");
+    struct dlock_handle *lock = lock_of(client, "job");
     struct dlock_error err = DLOCK_ERROR_INIT;
     enum dlock_status status = DLOCK_OK;
     int64_t known_ms = now_ms();
@@ -216,7 +216,7 @@ static bool count_one(void *arg, const struct dlock_holder *holder)
 static void all_masters_are_listed(void)
 {
     struct dlock_client *client = client_open("");
-    struct dlock *locks[NAMES];
+    struct dlock_handle *locks[NAMES];
     struct dlock_error err = DLOCK_ERROR_INIT;
     char name[16];
     int taken = 0, listed = 0;
@@ -259,7 +259,7 @@ static void names_are_kept_at_each_master(void)
     unsigned kept = 0;
 
     for (unsigned node = 0; node < DLT_CLUSTER_MASTERS; node++) {
-        struct dlock *lock = NULL;
+        struct dlock_handle *lock = NULL;
 
         name_at(node, 0, name);
         if (dlock_new(client, name, (uint32_t)strlen(name), &options, &lock, &err) != DLOCK_OK)
@@ -279,7 +279,7 @@ static void names_are_kept_at_each_master(void)
 static void operations_at_others_go_on(struct dlock_client *client, const char *silent,
                                        const char *answers)
 {
-    struct dlock *locks[TRIES + 1];
+    struct dlock_handle *locks[TRIES + 1];
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_notice notice = {.struct_size = sizeof notice};
     struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
@@ -288,7 +288,7 @@ static void operations_at_others_go_on(struct dlock_client *client, const char *
 
     for (int i = 0; i <= TRIES; i++) {
         locks[i] = lock_of(client, i < TRIES ? silent : answers);
-        if (dlock_start(locks[i], DLOCK_OP_LOCK, DLOCK_TRY, &err) != DLOCK_OK)
+        if (dlock_op_start(locks[i], DLOCK_OP_LOCK, DLOCK_TRY, &err) != DLOCK_OK)
             abort();
     }
     for (int i = 0; i <= TRIES;) {
@@ -314,7 +314,7 @@ static void a_dead_shard_delays_no_other(void)
     struct dlock_client *client = client_open("&ttl=6s&op_timeout=1s");
     struct dlock_error err = DLOCK_ERROR_INIT;
     char names[3][16];
-    struct dlock *dead = NULL, *alive = NULL;
+    struct dlock_handle *dead = NULL, *alive = NULL;
     int64_t until_ms = 0;
 
     name_at(0, 0, names[0]);
@@ -349,8 +349,9 @@ static void a_dead_shard_delays_no_other(void)
 
 /* Locks at each master, the first ones at master 0, and a waiter there. others: of another client,
  * with the same names. */
-static void locks_take(struct dlock_client *client, struct dlock **locks, struct dlock **waiter,
-                       struct dlock_client *other, struct dlock **others)
+static void locks_take(struct dlock_client *client, struct dlock_handle **locks,
+                       struct dlock_handle **waiter, struct dlock_client *other,
+                       struct dlock_handle **others)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     char name[16];
@@ -365,11 +366,11 @@ static void locks_take(struct dlock_client *client, struct dlock **locks, struct
             *waiter = lock_of(client, name);
     }
     (void)dlt_ok(taken == HELD &&
-                     dlock_start(*waiter, DLOCK_OP_LOCK, DLOCK_FOREVER, &err) == DLOCK_OK,
+                     dlock_op_start(*waiter, DLOCK_OP_LOCK, DLOCK_FOREVER, &err) == DLOCK_OK,
                  "%d locks at all masters, and a waiter: %s", taken, err.message);
 }
 
-static void locks_drop(struct dlock **locks, struct dlock_client *client)
+static void locks_drop(struct dlock_handle **locks, struct dlock_client *client)
 {
     for (size_t i = 0; i < HELD; i++)
         dlock_free(locks[i]);
@@ -381,7 +382,7 @@ static void closing_does_not_wait_for_a_dead_shard(void)
 {
     struct dlock_client *client = client_open("&ttl=120s&op_timeout=1s");
     struct dlock_client *other = client_open("");
-    struct dlock *locks[HELD], *others[HELD], *waiter = NULL;
+    struct dlock_handle *locks[HELD], *others[HELD], *waiter = NULL;
     struct dlock_error err = DLOCK_ERROR_INIT;
     int64_t took_ms = 0;
     int freed = 0;
@@ -413,7 +414,7 @@ static void a_replica_takes_over(void)
     struct dlock_error err = DLOCK_ERROR_INIT;
     unsigned slot = dlt_cluster_slot(&cluster, "{job}");
     int master = dlt_cluster_master(&cluster, slot);
-    struct dlock *lock = lock_of(client, "job");
+    struct dlock_handle *lock = lock_of(client, "job");
 
     (void)dlt_ok(takes(lock), "a client knows the master");
     (void)dlock_unlock(lock, &err);

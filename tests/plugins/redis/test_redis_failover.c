@@ -23,7 +23,7 @@ static void sleep_ms(int64_t ms)
 
 struct user {
     struct dlock_client *client;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     enum dlock_status status; /* of the thread that waits */
     struct dlock_error err;
 };

@@ -25,7 +25,7 @@ static void sleep_ms(int64_t ms)
 
 struct user {
     struct dlock_client *client;
-    struct dlock *lock;
+    struct dlock_handle *lock;
 };
 
 static enum dlock_status user_open(struct user *user, const char *options)

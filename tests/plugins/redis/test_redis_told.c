@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations of dlock_start wait in the server, and do not poll (C13, C19). Runs under
+ * Operations of dlock_op_start wait in the server, and do not poll (C13, C19). Runs under
  * ThreadSanitizer, too.
  */
 #include "redis_server.h"

@@ -59,11 +59,11 @@ struct dlock_client *dlt_nodes_client(const struct dlt_nodes *nodes, const char 
     return client;
 }
 
-struct dlock *dlt_lock(struct dlock_client *client, const char *name, bool keep)
+struct dlock_handle *dlt_lock(struct dlock_client *client, const char *name, bool keep)
 {
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = DLT_TTL_MS, .renew = keep ? DLOCK_ON : DLOCK_OFF};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     OK(dlock_new(client, name, strlen(name), &options, &lock, &dlt_err));
     return lock;
@@ -101,7 +101,7 @@ bool dlt_nodes_hold_soon(struct dlt_nodes *nodes, const char *name, unsigned cou
     return true;
 }
 
-bool dlt_nodes_all_hold(struct dlt_nodes *nodes, const char *name, struct dlock *lock)
+bool dlt_nodes_all_hold(struct dlt_nodes *nodes, const char *name, struct dlock_handle *lock)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
 

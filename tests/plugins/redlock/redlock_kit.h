@@ -37,7 +37,7 @@ void dlt_nodes_uri(const struct dlt_nodes *nodes, const char *options, bool dire
                    size_t size);
 
 /* A handle with renew off, unless keep; ttl 2 s. */
-struct dlock *dlt_lock(struct dlock_client *client, const char *name, bool keep);
+struct dlock_handle *dlt_lock(struct dlock_client *client, const char *name, bool keep);
 
 /* On how many of the nodes that run the name has an exclusive holder; on one of them. */
 unsigned dlt_nodes_holding(struct dlt_nodes *nodes, const char *name);
@@ -48,7 +48,7 @@ bool dlt_nodes_hold_soon(struct dlt_nodes *nodes, const char *name, unsigned cou
 
 /* A node whose connection was not ready yet when the others granted is told by renewals: until all
  * hold it. */
-bool dlt_nodes_all_hold(struct dlt_nodes *nodes, const char *name, struct dlock *lock);
+bool dlt_nodes_all_hold(struct dlt_nodes *nodes, const char *name, struct dlock_handle *lock);
 
 int64_t dlt_now_ms(void);
 void dlt_sleep_ms(int64_t ms);

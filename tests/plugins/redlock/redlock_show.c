@@ -64,7 +64,7 @@ static void path_of(char *path, size_t size, unsigned number)
 struct contender {
     unsigned number;
     struct dlt_log *log;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     struct dlt_record record;
 };
 

@@ -12,7 +12,7 @@ static struct dlt_nodes nodes;
 static struct dlt_hiding_proxy proxies[3];
 static struct dlt_redis other;
 static struct dlock_client *holder, *idle;
-static struct dlock *held, *wanted;
+static struct dlock_handle *held, *wanted;
 
 static void set_up(void)
 {
@@ -59,7 +59,7 @@ static void tear_down(void)
 TestSuite(redlock_changed, .init = set_up, .fini = tear_down, .timeout = 120);
 
 /* Nobody gets "x" until the guards are over; then somebody does. */
-static void not_granted_before(struct dlock *lock, int64_t end_ms)
+static void not_granted_before(struct dlock_handle *lock, int64_t end_ms)
 {
     enum dlock_status status = DLOCK_BUSY;
 

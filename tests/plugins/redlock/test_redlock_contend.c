@@ -36,7 +36,7 @@ struct contender {
     pthread_t thread;
     struct crowd *crowd;
     struct dlock_client *client;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     unsigned gap;  /* the most turns of others between two of its own */
     unsigned wins; /* of rounds */
 };

@@ -30,7 +30,7 @@ TestSuite(redlock_faults, .init = set_up, .fini = tear_down, .timeout = 100);
 Test(redlock_faults, C4_a_minority_may_die_and_a_majority_is_said_to_be_missing)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "op_timeout=2s", false);
-    struct dlock *lock = dlt_lock(client, "x", false);
+    struct dlock_handle *lock = dlt_lock(client, "x", false);
 
     for (unsigned dead = 0; dead <= 2; dead++) {
         if (dead > 0)
@@ -80,7 +80,7 @@ static int ascending(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-static int64_t median_pair_us(struct dlock *lock)
+static int64_t median_pair_us(struct dlock_handle *lock)
 {
     enum { PAIRS = 200 };
     int64_t took_us[PAIRS];
@@ -103,7 +103,7 @@ static int64_t median_pair_us(struct dlock *lock)
 Test(redlock_faults, C8_nobody_waits_for_nodes_that_hang)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "node_timeout=400ms", false);
-    struct dlock *lock = dlt_lock(client, "x", false);
+    struct dlock_handle *lock = dlt_lock(client, "x", false);
     int64_t healthy_us = 0, hung_us = 0, hung_ms = 0;
     unsigned before = 0;
 
@@ -135,7 +135,7 @@ Test(redlock_faults, C9_connections_that_ended_are_made_anew_at_once)
     struct dlock_client *client = dlt_nodes_client(&nodes, "op_timeout=20s&spin=off", false);
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
     for (int i = 0; i < 4; i++) {
@@ -156,7 +156,7 @@ Test(redlock_faults, C9_connections_that_ended_are_made_anew_at_once)
 Test(redlock_faults, C4_a_majority_that_hangs_leaves_it_unknown)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "op_timeout=500ms", false);
-    struct dlock *lock = dlt_lock(client, "x", false);
+    struct dlock_handle *lock = dlt_lock(client, "x", false);
     int64_t start_ms = 0;
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));
@@ -181,7 +181,7 @@ Test(redlock_faults, C1_what_a_minority_forgets_is_put_back)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
     struct dlock_client *rivals = dlt_nodes_client(&nodes, NULL, false);
-    struct dlock *lock = dlt_lock(client, "x", true), *rival = dlt_lock(rivals, "x", false);
+    struct dlock_handle *lock = dlt_lock(client, "x", true), *rival = dlt_lock(rivals, "x", false);
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));
     for (unsigned i = 0; i < 5; i++) {
@@ -202,7 +202,7 @@ Test(redlock_faults, C1_what_a_minority_forgets_is_put_back)
 }
 
 /* On all nodes, also on those that were not connected yet. */
-static void hold_all(struct dlock *lock)
+static void hold_all(struct dlock_handle *lock)
 {
     for (int i = 0; i < 50 && dlt_nodes_holding(&nodes, "x") < 5; i++) {
         OK(dlock_renew(lock, 0, &dlt_err));
@@ -215,7 +215,7 @@ static void hold_all(struct dlock *lock)
 Test(redlock_faults, REN_2_what_a_majority_forgot_is_lost_and_never_put_back)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
-    struct dlock *lock = dlt_lock(client, "x", false);
+    struct dlock_handle *lock = dlt_lock(client, "x", false);
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));
     hold_all(lock);
@@ -235,7 +235,7 @@ Test(redlock_faults, REN_2_what_a_majority_forgot_is_lost_and_never_put_back)
 Test(redlock_faults, C7_a_release_that_comes_late_leaves_the_next_holder_alone)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
-    struct dlock *lock = dlt_lock(client, "x", false), *next = dlt_lock(client, "x", false);
+    struct dlock_handle *lock = dlt_lock(client, "x", false), *next = dlt_lock(client, "x", false);
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));
     hold_all(lock);
@@ -264,7 +264,7 @@ static bool count_holder(void *arg, const struct dlock_holder *info)
 Test(redlock_faults, TRY_1_a_minority_is_no_holder)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "node_timeout=2s", false);
-    struct dlock *lock = dlt_lock(client, "x", false);
+    struct dlock_handle *lock = dlt_lock(client, "x", false);
     unsigned holders = 0;
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));

@@ -42,7 +42,7 @@ Test(redlock_guard, CRASH_SAFE_no_renewal_outlives_the_guard)
     struct dlock_client *client = NULL, *other = NULL;
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
-    struct dlock *lock = NULL, *adopter = NULL;
+    struct dlock_handle *lock = NULL, *adopter = NULL;
     char token[DLOCK_TOKEN_CHARS];
 
     dlt_sleep_ms(GUARD_MS + 1500);
@@ -86,7 +86,7 @@ static bool nodes_are_guarded(void)
     return guarded;
 }
 
-static void adopted_after_guard(struct dlock *adopter, const char *token)
+static void adopted_after_guard(struct dlock_handle *adopter, const char *token)
 {
     enum dlock_status status = DLOCK_UNAVAILABLE;
     unsigned refused = 0, guarded = 0;
@@ -108,7 +108,7 @@ Test(redlock_guard, CRASH_SAFE_no_adoption_relies_on_more_than_the_guard)
     struct dlock_client *other = dlt_nodes_client(&nodes, "restart_guard=3s&ttl=2s", false);
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
-    struct dlock *lock = NULL, *adopter = NULL;
+    struct dlock_handle *lock = NULL, *adopter = NULL;
     char token[DLOCK_TOKEN_CHARS];
 
     OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
@@ -129,7 +129,7 @@ Test(redlock_guard, CRASH_SAFE_no_adoption_relies_on_more_than_the_guard)
 Test(redlock_guard, CRASH_SAFE_the_default_guard)
 {
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char uri[300];
 
     (void)snprintf(uri, sizeof uri, "redlock://%s,%s,%s", nodes.servers[0].address,
@@ -161,7 +161,7 @@ Test(redlock_guard, CRASH_SAFE_the_default_guard_in_full, .timeout = 240)
         .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
     struct dlock_client *client = dlt_nodes_client(&nodes, "restart_guard=60s", false);
     struct dlock_client *rivals = dlt_nodes_client(&nodes, "restart_guard=60s", false);
-    struct dlock *lock = NULL, *rival = NULL;
+    struct dlock_handle *lock = NULL, *rival = NULL;
     int64_t start_ms = dlt_now_ms();
 
     OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));

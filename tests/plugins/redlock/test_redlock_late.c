@@ -35,7 +35,7 @@ static void tell(unsigned node, const char *line)
 Test(redlock_late, C4_black_holes)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "op_timeout=2s", false);
-    struct dlock *lock = dlt_lock(client, "x", false);
+    struct dlock_handle *lock = dlt_lock(client, "x", false);
     int64_t start_ms = 0;
 
     tell(1, "blackhole both");
@@ -66,7 +66,7 @@ Test(redlock_late, TRY_4_answers_after_the_time_of_a_node)
         dlt_nodes_client(&nodes, "node_timeout=100ms&op_timeout=3s", false);
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     enum dlock_status status = DLOCK_OK;
 
     OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
@@ -90,7 +90,7 @@ Test(redlock_late, TRY_3_nothing_is_sent_again_once_the_answer_is_given)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "op_timeout=3s&ttl=60s", false);
     struct dlock_client *other = dlt_nodes_client(&nodes, "ttl=60s", true);
-    struct dlock *lock = NULL, *next = dlt_lock(other, "x", false);
+    struct dlock_handle *lock = NULL, *next = dlt_lock(other, "x", false);
     enum dlock_status status = DLOCK_OK;
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
@@ -121,7 +121,7 @@ Test(redlock_late, C3_answers_after_the_ttl)
     struct dlock_client *client = dlt_nodes_client(&nodes, "node_timeout=5s&op_timeout=5s", false);
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 300, .op_timeout_ms = 5000, .renew = DLOCK_OFF};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
     for (unsigned i = 0; i < 3; i++)
@@ -139,7 +139,7 @@ Test(redlock_late, C1_two_views_of_a_partition)
 {
     struct dlock_client *cut = dlt_nodes_client(&nodes, "op_timeout=500ms", false);
     struct dlock_client *other = dlt_nodes_client(&nodes, NULL, true);
-    struct dlock *lock = dlt_lock(cut, "x", true), *next = dlt_lock(other, "x", false);
+    struct dlock_handle *lock = dlt_lock(cut, "x", true), *next = dlt_lock(other, "x", false);
     int64_t remaining_ms = 0, start_ms = 0;
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));
@@ -170,7 +170,7 @@ Test(redlock_late, C1_two_views_of_a_partition)
 Test(redlock_late, C7_a_late_request_is_followed_by_its_release)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
-    struct dlock *lock = dlt_lock(client, "x", false), *next = dlt_lock(client, "y", false);
+    struct dlock_handle *lock = dlt_lock(client, "x", false), *next = dlt_lock(client, "y", false);
 
     tell(1, "blackhole c2s");
     OK(dlock_trylock(lock, &dlt_err));
@@ -194,7 +194,7 @@ Test(redlock_late, C4_a_late_grant_is_undone_before_the_next_use)
     struct dlock_client *other = dlt_nodes_client(&nodes, NULL, true);
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
-    struct dlock *lock = NULL, *taker = NULL, *next = dlt_lock(client, "y", false);
+    struct dlock_handle *lock = NULL, *taker = NULL, *next = dlt_lock(client, "y", false);
     char token[DLOCK_TOKEN_CHARS];
 
     OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
@@ -223,7 +223,7 @@ Test(redlock_late, C4_a_late_grant_is_undone_before_the_next_use)
 }
 
 /* No node holds "x" any more, once the session has been used for something else. */
-static void expect_given_back(struct dlock *next)
+static void expect_given_back(struct dlock_handle *next)
 {
     for (int i = 0; i < 500 && dlt_nodes_holding(&nodes, "x") > 0; i++) {
         OK(dlock_timedlock(next, 5000, &dlt_err));
@@ -238,7 +238,7 @@ static void expect_given_back(struct dlock *next)
 Test(redlock_late, UNL_1_a_node_that_was_away_is_told_later)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
-    struct dlock *lock = NULL, *next = dlt_lock(client, "y", false);
+    struct dlock_handle *lock = NULL, *next = dlt_lock(client, "y", false);
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
     OK(dlock_trylock(lock, &dlt_err));
@@ -259,7 +259,7 @@ Test(redlock_late, UNL_1_a_node_that_was_away_is_told_later)
 Test(redlock_late, TRY_4_a_grant_whose_answer_is_lost_is_undone_later)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s&op_timeout=1s", false);
-    struct dlock *lock = NULL, *next = dlt_lock(client, "y", false);
+    struct dlock_handle *lock = NULL, *next = dlt_lock(client, "y", false);
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
     OK(dlock_timedlock(next, 5000, &dlt_err));
@@ -284,8 +284,8 @@ Test(redlock_late, TRY_4_a_grant_whose_answer_is_lost_is_undone_later)
 Test(redlock_late, UNL_1_what_a_node_has_to_be_told_survives_the_session)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s&op_timeout=1s", false);
-    struct dlock *lock = NULL, *next = dlt_lock(client, "y", false);
-    struct dlock *kept = NULL;
+    struct dlock_handle *lock = NULL, *next = dlt_lock(client, "y", false);
+    struct dlock_handle *kept = NULL;
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
     OK(dlock_new(client, "z", 1, NULL, &kept, &dlt_err));
@@ -314,7 +314,7 @@ Test(redlock_late, UNL_1_what_a_node_has_to_be_told_survives_the_session)
 Test(redlock_late, UNL_1_where_the_script_of_an_unlock_is_not_known)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
     OK(dlock_trylock(lock, &dlt_err));
@@ -332,7 +332,7 @@ Test(redlock_late, UNL_1_where_the_script_of_an_unlock_is_not_known)
 Test(redlock_late, TRY_3_an_undo_where_its_script_is_not_known)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
     for (unsigned i = 1; i < 3; i++)
@@ -356,7 +356,7 @@ static void allow(unsigned node, const char *rule)
 Test(redlock_late, UNL_1_a_node_that_refused_an_unlock_is_told_later)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
-    struct dlock *lock = NULL, *next = dlt_lock(client, "y", false);
+    struct dlock_handle *lock = NULL, *next = dlt_lock(client, "y", false);
 
     OK(dlock_new(client, "x", 1, NULL, &lock, &dlt_err));
     OK(dlock_trylock(lock, &dlt_err));
@@ -387,7 +387,7 @@ Test(redlock_late, UNL_1_a_node_that_goes_on_refusing_is_not_flooded)
     struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
-    struct dlock *lock = NULL, *kept = NULL;
+    struct dlock_handle *lock = NULL, *kept = NULL;
     int64_t start_ms = 0, took_ms = 0;
     long once_a_second = 0;
     int uses = 0;

@@ -80,7 +80,7 @@ static void risen(uint64_t fence, const char *how)
 
 struct parties {
     struct dlock_client *clients[2];
-    struct dlock *locks[2];
+    struct dlock_handle *locks[2];
 };
 
 static void parties_open(struct parties *parties)
@@ -105,7 +105,7 @@ static void parties_close(struct parties *parties)
 /* By an unlock, mostly; by somebody else's break; by its own end. */
 static void end_lease(struct parties *parties, int round)
 {
-    struct dlock *lock = parties->locks[round % 2];
+    struct dlock_handle *lock = parties->locks[round % 2];
 
     if (round % 97 == 50)
         (void)dlock_client_break(parties->clients[(round + 1) % 2], "x", 1, NULL, &dlt_err);
@@ -114,7 +114,7 @@ static void end_lease(struct parties *parties, int round)
 
 static void turn(struct parties *parties, int round)
 {
-    struct dlock *lock = parties->locks[round % 2];
+    struct dlock_handle *lock = parties->locks[round % 2];
 
     OK(dlock_timedlock(lock, LIMIT_MS, &dlt_err));
     risen(dlock_fence(lock), round % 97 == 51 ? "a break" : "an unlock");
@@ -177,7 +177,7 @@ Test(redlock_numbers, C6_over_nodes_that_forget_and_clocks_that_differ, .timeout
 static void risen_anew(const char *how)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "fence=on", false);
-    struct dlock *lock = dlt_lock(client, "x", false);
+    struct dlock_handle *lock = dlt_lock(client, "x", false);
 
     OK(dlock_timedlock(lock, LIMIT_MS, &dlt_err));
     risen(dlock_fence(lock), how);
@@ -203,7 +203,7 @@ Test(redlock_numbers, C6_after_a_lease_that_ran_out_and_clocks_that_were_set_bac
     struct dlock_options options = {
         .struct_size = sizeof options, .ttl_ms = 500, .renew = DLOCK_OFF};
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     start(0, 0);
     client = dlt_nodes_client(&nodes, "fence=on", false);
@@ -236,7 +236,7 @@ Test(redlock_numbers, C6_a_number_that_was_raised_is_kept, .timeout = 60)
 Test(redlock_numbers, C6_clocks_that_were_set_back_by_more_than_the_ttl, .timeout = 60)
 {
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     start(0, 0);
     risen_anew("the first one");
@@ -257,7 +257,7 @@ Test(redlock_numbers, C6_clocks_that_were_set_back_by_more_than_the_ttl, .timeou
 
 Test(redlock_numbers, C6_after_a_lease_that_ran_out, .timeout = 60)
 {
-    struct dlock *lock = NULL, *next = NULL;
+    struct dlock_handle *lock = NULL, *next = NULL;
     struct dlock_client *client = NULL, *other = NULL;
 
     start(-APART_NS, APART_NS);
@@ -287,7 +287,7 @@ Test(redlock_numbers, C6_clocks_that_are_too_far_apart_are_CONFIG, .timeout = 60
 {
     struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 1000};
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     start(-100 * APART_NS, 100 * APART_NS);
     client = dlt_nodes_client(&nodes, "fence=on", false);
@@ -320,7 +320,7 @@ static uint64_t number_at(unsigned node)
 Test(redlock_numbers, C6_a_majority_has_the_token_when_the_claim_begins, .timeout = 60)
 {
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     start(-APART_NS, APART_NS);
     client = dlt_nodes_client(&nodes, "fence=on", false);

@@ -81,7 +81,7 @@ struct twins {
     struct dlt_redis gone;  /* its address leads nowhere when the client is opened */
     struct dlt_proxy proxy; /* and then to the first server */
     struct dlock_client *client;
-    struct dlock *held, *lock; /* "x", "y" */
+    struct dlock_handle *held, *lock; /* "x", "y" */
 };
 
 static void twins_make(struct twins *twins)
@@ -163,7 +163,7 @@ Test(redlock_open, OPN_6_too_few_nodes)
 Test(redlock_open, OPN_1_a_node_that_evicts_has_no_vote)
 {
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char uri[400];
 
     (void)dlt_redis_ask(&nodes.servers[2], "CONFIG SET maxmemory-policy allkeys-lru");
@@ -188,7 +188,7 @@ Test(redlock_open, OPN_1_a_node_that_evicts_has_no_vote)
 Test(redlock_open, nodes_with_credentials_of_their_own)
 {
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char uri[600];
 
     (void)dlt_redis_ask(&nodes.servers[1], "ACL SETUSER ann on >p@ss ~* &* +@all");
@@ -226,7 +226,7 @@ Test(redlock_open, CRASH_SAFE_nodes_that_were_just_started_have_no_vote)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "restart_guard=3s&ttl=2s", false);
     struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 3001};
-    struct dlock *lock = dlt_lock(client, "x", true), *long_lived = NULL;
+    struct dlock_handle *lock = dlt_lock(client, "x", true), *long_lived = NULL;
 
     cr_expect(dlock_client_caps(client) & DLOCK_CAP_CRASH_SAFE);
     OK(dlock_new(client, "z", 1, &options, &long_lived, &dlt_err));
@@ -257,7 +257,7 @@ Test(redlock_open, C6_without_fence_in_the_URI_there_are_no_numbers)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
     struct dlock_options options = {.struct_size = sizeof options, .fence = DLOCK_ON};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     cr_expect_eq(dlock_client_caps(client) & DLOCK_CAP_FENCE, 0u);
     STATUS(dlock_new(client, "x", 1, &options, &lock, &dlt_err), DLOCK_UNSUPPORTED);
@@ -333,7 +333,7 @@ static bool keep_line(void *arg, const struct dlock_holder *info)
 Test(redlock_open, a_key_that_is_something_else)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
-    struct dlock *lock = dlt_lock(client, "job", false);
+    struct dlock_handle *lock = dlt_lock(client, "job", false);
     struct listed listed = {.text = ""};
 
     for (unsigned i = 0; i < 3; i++)

@@ -71,7 +71,7 @@ static void uri_write(const char *password)
 }
 
 /* It is renewed for longer than a ttl. */
-static void expect_kept(const struct dlock *lock)
+static void expect_kept(const struct dlock_handle *lock)
 {
     for (int64_t end_ms = dlt_now_ms() + 2 * DLT_TTL_MS; dlt_now_ms() < end_ms;) {
         cr_assert_gt(dlock_remaining_ms(lock), 0);
@@ -98,7 +98,7 @@ static unsigned subscribers(unsigned node)
 Test(redlock_rotation, SEC_1_a_password_is_changed_under_a_holder)
 {
     struct dlock_client *client = NULL, *other = NULL;
-    struct dlock *lock = NULL, *waiter = NULL;
+    struct dlock_handle *lock = NULL, *waiter = NULL;
     pthread_t thread;
     void *status = NULL;
     char uri[300];
@@ -135,7 +135,7 @@ Test(redlock_rotation, SEC_1_a_password_is_changed_under_a_holder)
 Test(redlock_rotation, SEC_1_the_passwords_of_nodes_are_changed_under_a_holder)
 {
     struct dlock_client *client = NULL;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
     char uri[100];
 
     passwords_set("before");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/redlock/wait_any.c core/acquire/wait_any.c */
 /*
- * Operations of dlock_start wait in the queues of the nodes, and do not poll (C13, C19). Runs under
- * ThreadSanitizer, too.
+ * Operations of dlock_op_start wait in the queues of the nodes, and do not poll (C13, C19). Runs
+ * under ThreadSanitizer, too.
  */
 #include "redis_server.h"
 #include "tap.h"

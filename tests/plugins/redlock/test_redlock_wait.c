@@ -28,7 +28,7 @@ TestSuite(redlock_wait, .init = set_up, .fini = tear_down, .timeout = 100);
 struct waiter {
     pthread_t thread;
     char name[8];
-    struct dlock *held, *wanted;
+    struct dlock_handle *held, *wanted;
     enum dlock_status status;
 };
 
@@ -128,7 +128,7 @@ static long sets(long least)
 static struct dlock_client *connected_client(void)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "node_timeout=5s", false);
-    struct dlock *lock = dlt_lock(client, "z", false);
+    struct dlock_handle *lock = dlt_lock(client, "z", false);
 
     OK(dlock_timedlock(lock, 5000, &dlt_err));
     for (int i = 0; i < 100 && dlt_nodes_holding(&nodes, "z") < nodes.count; i++) {
@@ -146,8 +146,8 @@ static struct dlock_client *connected_client(void)
 Test(redlock_wait, TRY_1_a_name_that_was_busy_is_asked_for_by_the_script)
 {
     struct dlock_client *holders = connected_client(), *client = connected_client();
-    struct dlock *held = dlt_lock(holders, "x", true), *lock = dlt_lock(client, "x", false);
-    struct dlock *other = dlt_lock(client, "y", false);
+    struct dlock_handle *held = dlt_lock(holders, "x", true), *lock = dlt_lock(client, "x", false);
+    struct dlock_handle *other = dlt_lock(client, "y", false);
     long before = 0;
 
     OK(dlock_trylock(held, &dlt_err));

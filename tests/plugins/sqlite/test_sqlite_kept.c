@@ -24,7 +24,7 @@
 
 static char directory[64], path[64];
 static struct dlock_client *one, *other;
-static struct dlock *keeper, *waiter;
+static struct dlock_handle *keeper, *waiter;
 static struct dlock_error err = DLOCK_ERROR_INIT;
 
 static void bail_out(const char *what, const char *why)
@@ -44,11 +44,11 @@ static struct dlock_client *client_open(const char *query)
     return client;
 }
 
-static struct dlock *lock_new(struct dlock_client *client, int64_t keep_ms)
+static struct dlock_handle *lock_new(struct dlock_client *client, int64_t keep_ms)
 {
     struct dlock_options options = {
         .struct_size = sizeof options, .keep_ms = keep_ms, .ttl_ms = KEEP_MS};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, NAME, NAME_SIZE, &options, &lock, &err) != DLOCK_OK)
         bail_out("new", err.message);
@@ -119,12 +119,12 @@ static void statement_run(sqlite3 *db, const char *sql)
         bail_out(sql, sqlite3_errmsg(db));
 }
 
-static enum dlock_status operation_run(struct dlock *lock, enum dlock_op op)
+static enum dlock_status operation_run(struct dlock_handle *lock, enum dlock_op op)
 {
     struct dlock_notice notice = {.struct_size = sizeof notice};
     struct pollfd fd = {.fd = dlock_client_fd(one), .events = POLLIN};
 
-    if (dlock_start(lock, op, 0, &err) != DLOCK_OK)
+    if (dlock_op_start(lock, op, 0, &err) != DLOCK_OK)
         bail_out("start", err.message);
     while (dlock_client_next(one, &notice, &err) == 0)
         (void)poll(&fd, 1, -1);
@@ -194,7 +194,7 @@ static void release_again_by_acquiring(void)
 {
     enum dlock_status status = dlock_trylock(keeper, &err);
 
-    if (status == DLOCK_OK && dlock_keep(keeper, 0, &err) == DLOCK_OK)
+    if (status == DLOCK_OK && dlock_keep_name(keeper, 0, &err) == DLOCK_OK)
         status = dlock_unlock(keeper, &err);
     if (status != DLOCK_BUSY && status != DLOCK_OK)
         bail_out("trylock", err.message);

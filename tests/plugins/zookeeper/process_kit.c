@@ -195,7 +195,7 @@ bool process_signals_are_ours(void)
     return good;
 }
 
-bool process_child_closes(struct dlock_client *client, struct dlock *lock)
+bool process_child_closes(struct dlock_client *client, struct dlock_handle *lock)
 {
     int status = -1;
     pid_t pid = fork();

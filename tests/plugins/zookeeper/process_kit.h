@@ -29,7 +29,7 @@ bool process_exec_is_alone(void);
 /* The threads beside the main one have blocked the signals that an application uses. */
 bool process_signals_are_ours(void);
 /* A child of fork frees and closes these: does it end by itself, and soon? */
-bool process_child_closes(struct dlock_client *client, struct dlock *lock);
+bool process_child_closes(struct dlock_client *client, struct dlock_handle *lock);
 
 /* Looking up "slow" takes until it is switched off. */
 void process_names_hang(bool hang);

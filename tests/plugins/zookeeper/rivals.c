@@ -65,9 +65,9 @@ static struct dlock_client *client_open(const char *uri, const struct dlock_clie
     return client;
 }
 
-static struct dlock *lock_new(struct dlock_client *client, const char *name)
+static struct dlock_handle *lock_new(struct dlock_client *client, const char *name)
 {
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, name, strlen(name), NULL, &lock, NULL) != DLOCK_OK)
         abort();

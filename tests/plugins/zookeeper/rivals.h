@@ -17,7 +17,7 @@
 
 struct holder {
     struct dlock_client *client;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     pthread_t thread;
     uint64_t fence;
     _Atomic int64_t
@@ -29,7 +29,7 @@ struct holder {
 
 struct rival {
     struct dlock_client *client;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     pthread_t thread;
     enum dlock_status status;
     char message[256];          /* when it is not OK */

@@ -42,10 +42,10 @@ static struct dlock_client *client_open(const char *address, const char *options
     exit(1);
 }
 
-static struct dlock *lock_new(struct dlock_client *client, const char *name)
+static struct dlock_handle *lock_new(struct dlock_client *client, const char *name)
 {
     const struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = TRY_MS};
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, name, strlen(name), &options, &lock, &err) != DLOCK_OK)
         abort();
@@ -73,7 +73,7 @@ static bool holder_ignore(void *arg, const struct dlock_holder *holder)
 static void calls_of_a_client_whose_server_stands_still(void)
 {
     struct dlock_client *client = client_open(server.members[0].address, LONG_TTL);
-    struct dlock *held = lock_new(client, "held"), *wanted = lock_new(client, "wanted");
+    struct dlock_handle *held = lock_new(client, "held"), *wanted = lock_new(client, "wanted");
     enum dlock_status status = dlock_lock(held, &err);
     int64_t begin_ms = 0;
 
@@ -170,7 +170,7 @@ static void close_while(fault *happens, int closes, const char *what)
 
     for (int i = 0; i < closes; i++) {
         struct dlock_client *client = client_open(way.address, LONG_TTL);
-        struct dlock *lock = lock_new(client, "closing");
+        struct dlock_handle *lock = lock_new(client, "closing");
         int64_t begin_ms = 0;
 
         (void)!dlock_trylock(lock, &err);
@@ -199,7 +199,7 @@ static void descriptors_and_signals(const char *when)
 static void forks(void)
 {
     struct dlock_client *client = client_open(server.members[0].address, SHORT_TTL);
-    struct dlock *lock = lock_new(client, "forked");
+    struct dlock_handle *lock = lock_new(client, "forked");
 
     (void)dlt_ok(dlock_lock(lock, &err) == DLOCK_OK, "a lock is held");
     descriptors_and_signals("open");
@@ -241,7 +241,7 @@ static void expire(bool begin)
         abort();
 }
 
-static bool lock_again(struct dlock *lock)
+static bool lock_again(struct dlock_handle *lock)
 {
     int64_t until_ms = process_now_ms() + SETTLED_MS;
     enum dlock_status status = DLOCK_INTERNAL;
@@ -269,7 +269,7 @@ static void faults(void)
         {"the server dies", die, 50},
     };
     struct dlock_client *client = client_open(way.address, SHORT_TTL);
-    struct dlock *lock = lock_new(client, "faults");
+    struct dlock_handle *lock = lock_new(client, "faults");
 
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
         if (!lock_again(lock))
@@ -320,7 +320,7 @@ static void openings(long count)
     sessions_before = sessions();
     for (long i = 0; i < count; i++) {
         struct dlock_client *client = client_open(server.members[0].address, LONG_TTL);
-        struct dlock *lock = lock_new(client, "opened");
+        struct dlock_handle *lock = lock_new(client, "opened");
 
         good &= dlock_lock(lock, &err) == DLOCK_OK && dlock_unlock(lock, &err) == DLOCK_OK;
         dlock_free(lock);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls of a task: by blocking functions, or by operations (dlock_start), whose notices one
+/* The calls of a task: by blocking functions, or by operations (dlock_op_start), whose notices one
  * fiber of the process takes. Holds the library to C19. */
 #include "world.h"
 
 #include "hold/operation.h"
 
-static struct sim_handle *handle_of_lock(struct sim_process *process, const struct dlock *lock)
+static struct sim_handle *handle_of_lock(struct sim_process *process,
+                                         const struct dlock_handle *lock)
 {
     for (size_t i = 0; i < SIM_HANDLES; i++)
         if (process->handles[i].lock == lock)
@@ -125,7 +126,7 @@ enum dlock_status sim_call(struct sim_handle *handle, enum dlock_op op, int64_t 
     handle->begun = false;
     handle->on_done = on_done;
     handle->caller = sim_fiber_self();
-    status = dlock_start(handle->lock, op, timeout_ms, &err);
+    status = dlock_op_start(handle->lock, op, timeout_ms, &err);
     if (status != DLOCK_OK) {
         handle->pending = 0;
         if (on_done != NULL)

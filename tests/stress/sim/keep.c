@@ -39,10 +39,10 @@ void sim_keep_change(struct sim_handle *handle)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     int64_t keep_ms = sim_chance(300000) ? 0 : length_choose_ms();
-    enum dlock_status status = dlock_keep(handle->lock, keep_ms, &err);
+    enum dlock_status status = dlock_keep_name(handle->lock, keep_ms, &err);
 
     if (status == DLOCK_OK)
         handle->keep_ms = keep_ms;
     else if (status != DLOCK_NOT_HELD && status != DLOCK_CLOSED && status != DLOCK_ALREADY)
-        sim_set_misuse("C22: dlock_keep refuses an exclusive lock that is held");
+        sim_set_misuse("C22: dlock_keep_name refuses an exclusive lock that is held");
 }

@@ -46,7 +46,7 @@ static const char usage_text[] =
     "  --profile P   calm, lossy, storm, pauses, deaths, everything, grid, tethered,\n"
     "                failover, permits, data, keep, sets (all)\n"
     "  --store S     queue, watch, poll, session, any: the seed chooses (any)\n"
-    "  --driver D    blocking: the calls block; async: most handles use dlock_start (blocking)\n"
+    "  --driver D    blocking: the calls block; async: most handles use dlock_op_start (blocking)\n"
     "  --calls N     calls of the library a seed (2000)\n"
     "  --verbose     a line a seed\n"
     "  --records     the whole history\n"

@@ -207,7 +207,7 @@ static void finish(void *arg)
         shut_first(process);
     for (size_t i = 0; i < sim_world.choice.tasks; i++) {
         struct sim_handle *handle = &process->handles[i];
-        struct dlock *lock = handle->lock;
+        struct dlock_handle *lock = handle->lock;
 
         if (handle->set != NULL) {
             sim_set_free(handle);

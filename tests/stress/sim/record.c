@@ -86,7 +86,7 @@ static void lease_watch(struct sim_handle *handle)
 /* An operation that was canceled before it began never stands in line. */
 static bool stays_out(const struct sim_handle *handle)
 {
-    const struct dlock *lock = handle->lock;
+    const struct dlock_handle *lock = handle->lock;
 
     return handle->async && lock->phase == DL_PHASE_ACQUIRING && lock->waiting != NULL &&
            lock->waiting->cancel != DLOCK_OK && !lock->waiting->waiter.queued;
@@ -109,7 +109,7 @@ static void turn_watch(struct sim_handle *handle)
 }
 
 /* Whoever may be renewed is in the renewer's schedule, and not later than is right. */
-static void schedule_check(struct sim_process *process, const struct dlock *lock)
+static void schedule_check(struct sim_process *process, const struct dlock_handle *lock)
 {
     if (lock->phase != DL_PHASE_IDLE || lock->renewer_busy || lock->ending > 0 ||
         sim_mutex_held(&process->client->mutex))

@@ -3,7 +3,7 @@
  * its names has a handle of the simulation, and attempts of its own in the history. */
 #include "set.h"
 
-#include <dlock/set.h>
+#include <dlock/dlock.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ bool sim_set_open(struct sim_handle *handle, const struct dlock_options *options
 
         *one = *handle;
         one->name = chosen[i];
-        one->lock = (struct dlock *)dlock_set_member(handle->set, i);
+        one->lock = (struct dlock_handle *)dlock_set_member(handle->set, i);
     }
     return true;
 }

@@ -153,7 +153,7 @@ static void alive_heard(void)
 static bool is_used_by(struct sim_process *process, const struct sim_handle *handle,
                        const unsigned char *token)
 {
-    const struct dlock *lock = handle->lock;
+    const struct dlock_handle *lock = handle->lock;
     uint64_t word;
 
     if (lock == NULL || memcmp(lock->claim->req.token, token, DLOCK_TOKEN_SIZE) != 0)

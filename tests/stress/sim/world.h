@@ -89,8 +89,8 @@ typedef void sim_done_fn(struct sim_handle *handle, enum dlock_status status);
 /* A lock of one task. */
 struct sim_handle {
     struct sim_process *process;
-    struct dlock *lock;    /* NULL: no process */
-    struct dlock_set *set; /* of which the lock is a member; NULL: none */
+    struct dlock_handle *lock; /* NULL: no process */
+    struct dlock_set *set;     /* of which the lock is a member; NULL: none */
     uint32_t name;
     uint32_t data;             /* what it publishes; 0: nothing */
     int64_t keeps_ms, keep_ms; /* by its options; by the present acquisition */
@@ -105,7 +105,7 @@ struct sim_handle {
     /* By operations: */
     bool async;
     enum dlock_op pending;    /* under way, or about to be; 0: none */
-    bool begun;               /* dlock_start has returned */
+    bool begun;               /* dlock_op_start has returned */
     enum dlock_status status; /* of the last one */
     sim_done_fn *on_done;
     struct sim_fiber *caller;

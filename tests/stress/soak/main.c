@@ -40,7 +40,7 @@ struct soak {
 };
 
 /* One round; false: it cannot go on, and said why. */
-typedef bool round_fn(struct soak *soak, struct dlock_client *client, struct dlock *lock);
+typedef bool round_fn(struct soak *soak, struct dlock_client *client, struct dlock_handle *lock);
 
 static bool complain(const char *what, const struct dlock_error *err)
 {
@@ -67,17 +67,17 @@ static struct dlock_client *client_open(const struct soak *soak)
     return client;
 }
 
-static struct dlock *lock_new(struct dlock_client *client)
+static struct dlock_handle *lock_new(struct dlock_client *client)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct dlock *lock = NULL;
+    struct dlock_handle *lock = NULL;
 
     if (client != NULL && dlock_new(client, "soak", 4, NULL, &lock, &err) != DLOCK_OK)
         (void)complain("a handle", &err);
     return lock;
 }
 
-static bool pair(struct soak *soak, struct dlock_client *client, struct dlock *lock)
+static bool pair(struct soak *soak, struct dlock_client *client, struct dlock_handle *lock)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
 
@@ -88,10 +88,11 @@ static bool pair(struct soak *soak, struct dlock_client *client, struct dlock *l
     return dlock_unlock(lock, &err) == DLOCK_OK || complain("unlock", &err);
 }
 
-static bool open_and_close(struct soak *soak, struct dlock_client *client, struct dlock *lock)
+static bool open_and_close(struct soak *soak, struct dlock_client *client,
+                           struct dlock_handle *lock)
 {
     struct dlock_client *own = client_open(soak);
-    struct dlock *own_lock = lock_new(own);
+    struct dlock_handle *own_lock = lock_new(own);
     bool right = own_lock != NULL && pair(soak, own, own_lock);
 
     (void)client;
@@ -102,7 +103,7 @@ static bool open_and_close(struct soak *soak, struct dlock_client *client, struc
 }
 
 /* Whatever is lost, one of a few next attempts gets the lock. */
-static bool reconnect(struct soak *soak, struct dlock_client *client, struct dlock *lock)
+static bool reconnect(struct soak *soak, struct dlock_client *client, struct dlock_handle *lock)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     unsigned kicked = 0;
@@ -152,7 +153,7 @@ static void plant(size_t bytes)
 static void soak_in(struct soak *soak, const char *what, long count, round_fn *fn)
 {
     struct dlock_client *client = client_open(soak);
-    struct dlock *lock = lock_new(client);
+    struct dlock_handle *lock = lock_new(client);
     struct usage before = {0};
     double start_s = 0;
     bool right = lock != NULL;

@@ -32,7 +32,7 @@ enum dlock_status call_make(struct grip *grip, enum dlock_op op, int64_t timeout
     (void)pthread_mutex_lock(&grip->guard);
     grip->pending = op;
     (void)pthread_mutex_unlock(&grip->guard);
-    status = dlock_start(grip->lock, op, timeout_ms, &err);
+    status = dlock_op_start(grip->lock, op, timeout_ms, &err);
     (void)pthread_mutex_lock(&grip->guard);
     if (status != DLOCK_OK)
         grip->pending = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * call.h - the calls of an actor on a handle: by blocking functions, or by operations of
- * dlock_start for which the actor waits. The thread of the worker that takes the notices tells of
- * their ends.
+ * dlock_op_start for which the actor waits. The thread of the worker that takes the notices tells
+ * of their ends.
  */
 #ifndef TORTURE_CALL_H
 #define TORTURE_CALL_H

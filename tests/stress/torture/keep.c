@@ -41,6 +41,6 @@ void keep_change(struct grip *grip)
         chance_below(&actor->chance, CHANGES) != 0)
         return;
     keep_ms = length_choose_ms(actor);
-    if (dlock_keep(grip->lock, keep_ms, &err) == DLOCK_OK)
+    if (dlock_keep_name(grip->lock, keep_ms, &err) == DLOCK_OK)
         grip->keep_ms = keep_ms;
 }

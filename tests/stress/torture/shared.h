@@ -39,7 +39,7 @@ struct shared {
     _Atomic uint32_t stopping;
     _Atomic uint64_t calls, acquired, lost, unknown, scans;
     _Atomic uint64_t late_news;  /* of acquisitions that were over */
-    _Atomic uint64_t operations; /* of dlock_start */
+    _Atomic uint64_t operations; /* of dlock_op_start */
     _Atomic uint64_t inherited;  /* claims of clients that were killed, by their programs */
     _Atomic uint64_t programs[PLACES_MOST / 2]; /* attempts that have one; survivor.h */
     _Atomic uint32_t witness_count;

@@ -283,7 +283,8 @@ static void figures_print(const struct court *court, uint64_t faults)
     if (settings->guard_rule != 0)
         printf("# guard rule FO-%u off\n", settings->guard_rule);
     printf("# lock calls %" PRIu64 ", acquisitions %" PRIu64 ", UNKNOWN %" PRIu64
-           " (unexplained %" PRIu64 "), LOST %" PRIu64 "; operations of dlock_start %" PRIu64 "\n",
+           " (unexplained %" PRIu64 "), LOST %" PRIu64 "; operations of dlock_op_start %" PRIu64
+           "\n",
            check->locks, check->acquired, check->unknown, figures->unexplained, figures->lost,
            (uint64_t)atomic_load(&shared->operations));
     printf("# overlaps %" PRIu64 " by history, %u by shared memory in %" PRIu64 " looks\n",
@@ -427,7 +428,7 @@ static void judge(struct court *court, uint64_t faults)
     if (!rival)
         test(court,
              settings->backend->session || atomic_load(&court->verdict->shared->operations) > 0,
-             "operations of dlock_start were made");
+             "operations of dlock_op_start were made");
     if (is_long) {
         test(court, each_kind_bites(court->verdict->nemesis), "each kind of fault had an effect");
         test(court, unknowns_have_reasons(court),

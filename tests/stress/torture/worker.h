@@ -49,7 +49,7 @@ enum grip_stage { GRIP_FREE, GRIP_TAKING, GRIP_HELD, GRIP_GIVING };
 /* One handle. The guard orders the thread that uses it and the news of losses. */
 struct grip {
     struct actor *actor;
-    struct dlock *lock;
+    struct dlock_handle *lock;
     pthread_mutex_t guard;
     enum grip_stage stage;
     bool told, early; /* of a loss; before the thread had noted that it held */
