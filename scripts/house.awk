@@ -55,6 +55,8 @@ FNR == 1 {
         }
 }
 
+/^struct [A-Za-z0-9_]+ \{$/ { types[unit] = types[unit] " " $2 }
+
 /^#/ { signature = ""; next }
 /^\{/ { begin_body(); next }
 /^\}/ { end_body(); next }
@@ -219,8 +221,15 @@ function check_cycles(   i, a, b) {
 }
 
 # dl_session_pool_take and dl_session_pool belong in session_pool.c, dl_event_take in events.c. The last
-# word of the file may be left out: dl_uri_text belongs in uri_print.c, because uri.h declares it.
-function names_its_file(name, unit,   file, first, prefix, header_of) {
+# word of the file may be left out: dl_uri_text belongs in uri_print.c, because uri.h declares it. A
+# structure that the file defines counts as its name, too. Files of lib have several small topics.
+function names_its_file(name, unit,   file, first, prefix, header_of, type, count, i) {
+    if (unit ~ /^lib\//)
+        return begins(name, "dl")
+    count = split(types[unit], type, " ")
+    for (i = 1; i <= count; i++)
+        if (begins(name, type[i]))
+            return 1
     file = base(unit)
     sub(/^cmd_/, "", file) # a command of cli
     if (match(name, "^(dl|my|pg|zk|cli|" base(room_of(folder_of(unit))) ")_"))

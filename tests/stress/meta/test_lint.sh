@@ -156,7 +156,10 @@ sees_files "$rule" "two headers" core/hold/a.h '#include "hold/b.h"' core/hold/b
 
 rule="a function begins with the name of its file"
 sees_files "" "of the file" core/hold/a_b.c "$(calls dl_a_b_take puts)"
+sees_files "" "of a structure in it" core/hold/a_b.c $'struct dl_c {\n    int d;\n};\n'"$(calls dl_c_take puts)"
 sees_files "$rule" "of another" core/hold/a_b.c "$(calls dl_c_take puts)"
+sees_files "" "a topic of lib" lib/a.c "$(calls dl_b_take puts)"
+sees_files "$rule" "no topic of lib" lib/a.c "$(calls b_take puts)"
 sees_files "$rule" "of the file, without dl" core/hold/a.c "$(calls a_take puts)"
 sees_files "$rule" "public, in a plugin" plugins/p/a.c "$(calls dlock_a_take puts)"
 sees_files "$rule" "the name without an end" core/hold/a.c "$(calls dl_about puts)"
