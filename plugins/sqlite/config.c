@@ -1,17 +1,186 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
-
-#include "filesystem.h"
-#include "links.h"
 #include "os_error.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+struct fs_name {
+    uint32_t magic; /* statfs(2), linux/magic.h */
+    const char *name;
+    bool network; /* or served by a process that may be anywhere */
+};
+
+static const struct fs_name fs_names[] = {
+    {0x0000ef53u, "ext4", false},    {0x58465342u, "xfs", false},
+    {0x9123683eu, "btrfs", false},   {0x01021994u, "tmpfs", false},
+    {0xf2f52010u, "f2fs", false},    {0x2fc12fc1u, "zfs", false},
+    {0x794c7630u, "overlay", false}, {0xca451a4eu, "bcachefs", false},
+    {0x00004d44u, "vfat", false},    {0x00006969u, "nfs", true},
+    {0x0000517bu, "smb", true},      {0xff534d42u, "cifs", true},
+    {0xfe534d42u, "smb2", true},     {0x65735546u, "fuse", true},
+    {0x01021997u, "9p", true},       {0x00c36400u, "ceph", true},
+    {0x5346414fu, "afs", true},      {0x6b414653u, "kafs", true},
+    {0x73757245u, "coda", true},     {0x0000564cu, "ncp", true},
+    {0x7461636fu, "ocfs2", true},    {0x01161970u, "gfs2", true},
+    {0x0bd00bd0u, "lustre", true},   {0x47504653u, "gpfs", true},
+    {0x20030528u, "orangefs", true}, {0x786f4256u, "vboxsf", true},
+    {0x6a656a63u, "virtiofs", true},
+};
+
+/* False: not known at all. *known is NULL if the number has no name here. */
+static bool find(const char *directory, uint32_t *magic, const struct fs_name **known)
+{
+    struct statfs fs;
+
+    *known = NULL;
+    if (statfs(directory, &fs) != 0)
+        return false;
+    *magic = (uint32_t)fs.f_type;
+    for (size_t i = 0; i < sizeof fs_names / sizeof fs_names[0]; i++)
+        if (fs_names[i].magic == *magic)
+            *known = &fs_names[i];
+    return true;
+}
+
+bool sqlite_config_is_local(const char *directory)
+{
+    const struct fs_name *known = NULL;
+    uint32_t magic = 0;
+
+    return find(directory, &magic, &known) && (known == NULL || !known->network);
+}
+
+const char *sqlite_config_filesystem(const char *directory, char *buf, size_t size)
+{
+    const struct fs_name *known = NULL;
+    uint32_t magic = 0;
+
+    if (!find(directory, &magic, &known))
+        return "unknown";
+    if (known != NULL)
+        return known->name;
+    (void)snprintf(buf, size, "0x%08x", magic);
+    return buf;
+}
+
+/* Links are followed as the kernel follows them with fs.protected_symlinks, also where that is off.
+ * The same rule holds for files and directories: who made one there can change what is in it. */
+
+#define LINKS_MAX 40 /* as the kernel */
+
+struct walk {
+    char done[PATH_MAX]; /* without links; "" is the root */
+    char rest[PATH_MAX];
+    int links;
+};
+
+bool sqlite_config_may_follow(const char *directory, const struct stat *entry)
+{
+    struct stat parent;
+
+    if (stat(directory[0] != '\0' ? directory : "/", &parent) != 0)
+        return false;
+    return (parent.st_mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH) ||
+           entry->st_uid == geteuid() || entry->st_uid == parent.st_uid;
+}
+
+/* Puts the target of the link before the rest. Returns an errno. */
+static int link_follow(struct walk *walk, const char *link)
+{
+    char target[PATH_MAX], rest[PATH_MAX];
+    ssize_t n = readlink(link, target, sizeof target - 1);
+
+    if (n < 0)
+        return errno;
+    if (++walk->links > LINKS_MAX)
+        return ELOOP;
+    target[n] = '\0';
+    if (snprintf(rest, sizeof rest, "%s/%s", target, walk->rest) >= (int)sizeof rest)
+        return ENAMETOOLONG;
+    (void)memcpy(walk->rest, rest, sizeof rest);
+    if (target[0] == '/')
+        walk->done[0] = '\0';
+    return 0;
+}
+
+/* Appends one name to what is done. Returns an errno; EPERM: `at` is refused. */
+static int step(struct walk *walk, const char *name, char *at)
+{
+    char *slash = strrchr(walk->done, '/');
+    struct stat st;
+
+    if (strcmp(name, ".") == 0)
+        return 0;
+    if (strcmp(name, "..") == 0) {
+        if (slash != NULL)
+            *slash = '\0';
+        return 0;
+    }
+    if (snprintf(at, PATH_MAX, "%s/%s", walk->done, name) >= PATH_MAX)
+        return ENAMETOOLONG;
+    if (lstat(at, &st) != 0)
+        return errno;
+    if (!sqlite_config_may_follow(walk->done, &st))
+        return EPERM;
+    if (S_ISLNK(st.st_mode))
+        return link_follow(walk, at);
+    (void)memcpy(walk->done, at, strlen(at) + 1);
+    return 0;
+}
+
+enum dlock_status sqlite_config_refuse(const char *path, struct dlock_error *err)
+{
+    return dlock_fail(err, SQ_ORIGIN, DLOCK_AUTH, EPERM,
+                      "%.180s belongs to another user, in a directory in which everybody may make "
+                      "files",
+                      path);
+}
+
+static int failed(int number, const char *path, const char *at, struct dlock_error *err)
+{
+    if (number == EPERM)
+        (void)sqlite_config_refuse(at, err);
+    else if (number != ENOENT)
+        (void)sqlite_os_error_fail(err, path, "find", number);
+    return number;
+}
+
+/* As realpath(3), but what another user may have put on the way is EPERM. Returns 0 or an errno;
+ * err is filled, except for ENOENT. The caller frees *real. */
+static int path_resolve(const char *path, char **real, struct dlock_error *err)
+{
+    struct walk walk = {.links = 0};
+    char name[NAME_MAX + 1], at[PATH_MAX] = "";
+    int number = strlen(path) < sizeof walk.rest ? 0 : ENAMETOOLONG;
+
+    if (number == 0)
+        (void)memcpy(walk.rest, path, strlen(path) + 1);
+    while (number == 0) {
+        size_t skip = strspn(walk.rest, "/");
+        size_t length = strcspn(walk.rest + skip, "/");
+
+        if (length == 0)
+            break;
+        if (length > NAME_MAX)
+            return failed(ENAMETOOLONG, path, at, err);
+        (void)snprintf(name, sizeof name, "%.*s", (int)length, walk.rest + skip);
+        (void)memmove(walk.rest, walk.rest + skip + length, strlen(walk.rest + skip + length) + 1);
+        number = step(&walk, name, at);
+    }
+    if (number != 0)
+        return failed(number, path, at, err);
+    *real = strdup(walk.done[0] != '\0' ? walk.done : "/");
+    return *real != NULL ? 0 : failed(ENOMEM, path, at, err);
+}
 
 #define NAME_LEN_MAX (NAME_MAX - 16) /* file systems take NAME_MAX, a suffix included */
 
@@ -53,7 +222,7 @@ enum dlock_status sqlite_config_no_store(const struct sqlite_config *config,
 static enum dlock_status directory_find(struct sqlite_config *config, const char *path,
                                         struct dlock_error *err)
 {
-    int number = sqlite_links_resolve(path, &config->directory, err);
+    int number = path_resolve(path, &config->directory, err);
 
     if (number == ENOENT && !config->create)
         return sqlite_config_no_store(config, err);
@@ -84,7 +253,7 @@ static enum dlock_status resolve_new(struct sqlite_config *config, struct dlock_
 static enum dlock_status resolve(struct sqlite_config *config, struct dlock_error *err)
 {
     const char *slash = NULL;
-    int number = sqlite_links_resolve(config->path, &config->real, err);
+    int number = path_resolve(config->path, &config->real, err);
 
     if (number == ENOENT)
         return resolve_new(config, err);
@@ -168,13 +337,13 @@ static enum dlock_status filesystem_check(const struct sqlite_config *config,
 {
     char number[16];
 
-    if (sqlite_filesystem_is_local(config->directory))
+    if (sqlite_config_is_local(config->directory))
         return DLOCK_OK;
     return dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
                       "%.150s is on %s, where locks of other hosts are not seen; "
                       "unsafe_network_fs=on accepts that",
                       config->path,
-                      sqlite_filesystem_name(config->directory, number, sizeof number));
+                      sqlite_config_filesystem(config->directory, number, sizeof number));
 }
 
 enum dlock_status sqlite_config_init(struct sqlite_config *config,

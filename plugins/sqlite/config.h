@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* config.h - the settings of a URI, and the file that it names. */
+/* config.h - the settings of a URI, the file that it names, and the path to that file. */
 #ifndef SQLITE_CONFIG_H
 #define SQLITE_CONFIG_H
 
 #include <dlock/plugin.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
 
 #define SQ_REAL_MAX 500 /* bytes of a path: SQLite takes 512, with a suffix */
 
@@ -49,5 +51,18 @@ bool sqlite_config_has_sibling(const struct sqlite_config *config, const char *s
 
 /* A new string "<real><suffix>"; NULL: no memory. The caller frees it. */
 char *sqlite_config_sibling(const struct sqlite_config *config, const char *suffix);
+
+/* False: other hosts may use the same files, or nobody knows. */
+bool sqlite_config_is_local(const char *directory);
+
+/* Its name, as "ext4"; or its number in hex, in buf. */
+const char *sqlite_config_filesystem(const char *directory, char *buf, size_t size);
+
+/* False: another user may have put this entry into the directory, which has the sticky bit, and in
+ * which everybody may make files. The owner of the directory and this user are trusted. */
+bool sqlite_config_may_follow(const char *directory, const struct stat *entry);
+
+/* AUTH: fills err for such an entry. */
+enum dlock_status sqlite_config_refuse(const char *path, struct dlock_error *err);
 
 #endif

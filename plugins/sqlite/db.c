@@ -3,9 +3,9 @@
 #include "lib/hex.h"
 
 #include "clock.h"
+#include "config.h"
 #include "errmap.h"
 #include "layout.h"
-#include "links.h"
 #include "os_error.h"
 #include "trust.h"
 
@@ -143,8 +143,8 @@ static enum dlock_status file_remember(struct sqlite_db *db, struct dlock_error 
     if (stat(db->config->real, &real) == 0 && stat(db->config->path, &asked) == 0 &&
         sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
         !moved && same_file(&real, &asked)) {
-        if (!sqlite_links_may_use(db->config->directory, &real))
-            return sqlite_links_refuse(db->config->path, err);
+        if (!sqlite_config_may_follow(db->config->directory, &real))
+            return sqlite_config_refuse(db->config->path, err);
         db->opened = real;
         (void)stat("/", &db->root);
         return DLOCK_OK;

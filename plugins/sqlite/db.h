@@ -4,7 +4,7 @@
 #define SQLITE_DB_H
 
 #include "config.h"
-#include "statements.h"
+#include "layout.h"
 #include "wake_file.h"
 
 #include <sqlite3.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Each function here is one transaction, and decides nothing before it is alone in the file. */
-#include "lease.h"
+#include "errmap.h"
 #include "lib/hex.h"
-#include "orphan.h"
 #include "os_error.h"
 #include "queue.h"
-#include "wait_list.h"
+#include "watch.h"
+
+/* Each function here is one transaction, and decides nothing before it is alone in the file. */
 
 static void busy_describe(const struct sqlite_name *name, struct dlock_grant *grant)
 {
@@ -28,7 +28,7 @@ static enum dlock_status poll(struct sqlite_session *session, const struct dlock
         return sqlite_db_fail(&session->db, rc, err);
     if (!name.held || sqlite_name_is_held_by(&name, req->token))
         return DLOCK_OK;
-    rc = sqlite_orphan_find(&name, &is_orphan);
+    rc = sqlite_queue_find_orphan(&name, &is_orphan);
     if (rc != SQLITE_OK)
         return sqlite_db_fail(&session->db, rc, err);
     if (is_orphan)
@@ -85,16 +85,17 @@ static int refuse(struct sqlite_name *name, const struct dlock_request *req,
     return sqlite_queue_enter(name, req, &queued, grant);
 }
 
-int sqlite_lease_try_inside(struct sqlite_name *name, const struct dlock_request *req,
-                            struct dlock_grant *grant, enum dlock_status *status,
-                            struct dlock_error *err)
+/* In the transaction. *status is OK, BUSY or, with err, CONFIG. Returns the code of SQLite; after
+ * another one than SQLITE_OK the transaction has to be undone. */
+static int try_inside(struct sqlite_name *name, const struct dlock_request *req,
+                      struct dlock_grant *grant, enum dlock_status *status, struct dlock_error *err)
 {
     uint32_t mode = sqlite_name_mode(req), other = 0;
     bool held = false, had_orphans = false;
     int rc = sqlite_name_find(name);
 
     if (rc == SQLITE_OK && !sqlite_name_is_held_by(name, req->token))
-        rc = sqlite_orphan_end(name, &had_orphans);
+        rc = sqlite_queue_end_orphans(name, &had_orphans);
     if (rc == SQLITE_OK)
         rc = sqlite_queue_advance(name);
     if (rc == SQLITE_OK)
@@ -120,8 +121,9 @@ int sqlite_lease_try_inside(struct sqlite_name *name, const struct dlock_request
     return rc == SQLITE_OK ? sqlite_name_save(name) : rc;
 }
 
-void sqlite_lease_tried(const struct sqlite_name *name, const struct dlock_request *req,
-                        const struct dlock_grant *grant, enum dlock_status answer)
+/* After the transaction, if answer is the answer. */
+static void after_try(const struct sqlite_name *name, const struct dlock_request *req,
+                      const struct dlock_grant *grant, enum dlock_status answer)
 {
     struct sqlite_attempt *attempt = req->attempt;
 
@@ -143,7 +145,7 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
     if (status != DLOCK_OK)
         return status;
     sqlite_name_init(&name, session, req->name, req->name_len);
-    rc = sqlite_lease_try_inside(&name, req, grant, &answer, err);
+    rc = try_inside(&name, req, grant, &answer, err);
     if (rc != SQLITE_OK)
         status = sqlite_db_fail(&session->db, rc, err);
     else if (!name.writes)
@@ -154,12 +156,13 @@ static enum dlock_status try_in_transaction(struct sqlite_session *session,
         sqlite_db_rollback(&session->db);
     if (status != DLOCK_OK)
         return status;
-    sqlite_lease_tried(&name, req, grant, answer);
+    after_try(&name, req, grant, answer);
     return answer;
 }
 
-void sqlite_lease_list_waiter(struct sqlite_session *session, const struct dlock_request *req,
-                              struct dlock_grant *grant)
+/* After BUSY. */
+static void list_waiter(struct sqlite_session *session, const struct dlock_request *req,
+                        struct dlock_grant *grant)
 {
     struct sqlite_attempt *attempt = req->attempt;
     uint32_t number = dlock_request_waiter(req);
@@ -185,9 +188,10 @@ static void note(struct sqlite_session *session, const struct dlock_request *req
                               &attempt->waiter);
 }
 
-enum dlock_status sqlite_lease_try_begin(struct sqlite_session *session,
-                                         const struct dlock_request *req, struct dlock_grant *grant,
-                                         struct dlock_error *err)
+/* Before the transaction: what happens from now on is told. BUSY: nothing can be taken, which
+ * needed no write lock. OK: a transaction has to decide. Or a failure. */
+static enum dlock_status try_begin(struct sqlite_session *session, const struct dlock_request *req,
+                                   struct dlock_grant *grant, struct dlock_error *err)
 {
     struct sqlite_attempt *attempt = req->attempt;
     bool queues = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
@@ -201,12 +205,12 @@ enum dlock_status sqlite_lease_try_begin(struct sqlite_session *session,
 enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
                                    struct dlock_grant *grant, struct dlock_error *err)
 {
-    enum dlock_status status = sqlite_lease_try_begin(session, req, grant, err);
+    enum dlock_status status = try_begin(session, req, grant, err);
 
     if (status == DLOCK_OK)
         status = try_in_transaction(session, req, grant, err);
     if (status == DLOCK_BUSY)
-        sqlite_lease_list_waiter(session, req, grant);
+        list_waiter(session, req, grant);
     return status;
 }
 
@@ -234,8 +238,8 @@ static int release_alone(struct sqlite_name *name, const unsigned char *token, b
     return rc;
 }
 
-int sqlite_lease_unlock_inside(struct sqlite_name *name, const struct dlock_request *req,
-                               bool *held)
+/* *held: the token held it, and does no longer. */
+static int unlock_inside(struct sqlite_name *name, const struct dlock_request *req, bool *held)
 {
     const struct sqlite_attempt *attempt = req->attempt;
     int64_t keep_ms = dlock_request_keep_ms(req);
@@ -262,7 +266,7 @@ static enum dlock_status unlock(struct sqlite_session *session, const struct dlo
     if (status != DLOCK_OK)
         return status;
     sqlite_name_init(&name, session, req->name, req->name_len);
-    rc = sqlite_lease_unlock_inside(&name, req, &held);
+    rc = unlock_inside(&name, req, &held);
     if (rc != SQLITE_OK)
         status = sqlite_db_fail(&session->db, rc, err);
     else if (!held)
@@ -277,20 +281,20 @@ static enum dlock_status unlock(struct sqlite_session *session, const struct dlo
     return status;
 }
 
+/* A lease that is still to be kept does not end with this call [UNL-4]. */
+static void after_unlock(const struct dlock_request *req, enum dlock_status status)
+{
+    if (dlock_request_keep_ms(req) == 0 || status == DLOCK_OK || status == DLOCK_LOST)
+        sqlite_lease_forget(req);
+}
+
 enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
                                       const struct dlock_request *req, struct dlock_error *err)
 {
     enum dlock_status status = unlock(session, req, err);
 
-    sqlite_lease_unlocked(req, status);
+    after_unlock(req, status);
     return status;
-}
-
-/* A lease that is still to be kept does not end with this call [UNL-4]. */
-void sqlite_lease_unlocked(const struct dlock_request *req, enum dlock_status status)
-{
-    if (dlock_request_keep_ms(req) == 0 || status == DLOCK_OK || status == DLOCK_LOST)
-        sqlite_lease_forget(req);
 }
 
 void sqlite_lease_forget(const struct dlock_request *req)
@@ -371,4 +375,322 @@ enum dlock_status sqlite_lease_break(struct sqlite_session *session, const unsig
     else
         sqlite_db_rollback(&session->db);
     return status;
+}
+
+static int extend_either(struct sqlite_name *name, const struct dlock_request *req, bool *held,
+                         struct dlock_grant *grant)
+{
+    bool shared = sqlite_name_mode(req) != DLOCK_EXCLUSIVE; /* in the table of readers */
+    int rc = shared ? sqlite_name_extend_shared(name, req, held, grant)
+                    : sqlite_name_extend(name, req, held, grant);
+
+    if (rc != SQLITE_OK || *held)
+        return rc;
+    /* The lease has the other mode: it was downgraded in the meantime, or the downgrade failed. */
+    return shared ? sqlite_name_extend(name, req, held, grant)
+                  : sqlite_name_extend_shared(name, req, held, grant);
+}
+
+static int downgrade(struct sqlite_name *name, const struct dlock_request *req)
+{
+    int rc = sqlite_name_find(name);
+
+    if (rc != SQLITE_OK || !sqlite_name_is_held_by(name, req->token))
+        return rc;
+    rc = sqlite_name_downgrade(name, req);
+    return rc == SQLITE_OK ? sqlite_queue_pass_on(name) : rc;
+}
+
+/* An attempt that adopted the lease does not hold the lock of life.h: the lease ends with its time.
+ */
+static int unmark(struct sqlite_name *name, const struct dlock_request *req)
+{
+    struct sqlite_attempt *attempt = req->attempt;
+    struct sqlite_values values = {.token = req->token};
+    int rc = SQLITE_OK;
+
+    if (attempt->life != NULL || attempt->unmarked)
+        return SQLITE_OK;
+    rc = sqlite_name_run(name, SQ_LIVES_NOT, &values);
+    if (rc == SQLITE_OK)
+        rc = sqlite_name_run(name, SQ_LIVES_NOT_READER, &values);
+    return rc;
+}
+
+/* A failure of one element ends that element only. *torn: it is half done, so that the transaction
+ * cannot go on. */
+static enum dlock_status renew_one(struct sqlite_session *session, struct dlock_lease_op *op,
+                                   bool *torn, struct dlock_error *err)
+{
+    struct sqlite_name name;
+    bool held = false;
+    int rc = SQLITE_OK;
+
+    sqlite_name_init(&name, session, op->req->name, op->req->name_len);
+    if ((op->req->flags & DLOCK_REQ_DOWNGRADE) != 0)
+        rc = downgrade(&name, op->req);
+    if (rc == SQLITE_OK)
+        rc = unmark(&name, op->req);
+    if (rc == SQLITE_OK)
+        rc = extend_either(&name, op->req, &held, &op->grant);
+    if (rc == SQLITE_OK && held && op->grant.waiters > 0)
+        rc = sqlite_queue_wake_first(&name);
+    *torn = sqlite3_get_autocommit(session->db.handle) || (rc != SQLITE_OK && name.writes);
+    if (rc == SQLITE_MISMATCH && !*torn)
+        return DLOCK_LOST;
+    if (rc != SQLITE_OK)
+        return sqlite_db_fail(&session->db, rc, err);
+    if (*torn)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_INTERNAL, 0,
+                          "%.180s: SQLite ended the transaction by itself", session->config.path);
+    return held ? DLOCK_OK : DLOCK_LOST;
+}
+
+/* The elements that would have been renewed were not. */
+static void renewals_undo(struct dlock_lease_op *const *ops, size_t n, enum dlock_status status)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ops[i]->status == DLOCK_OK) {
+            ops[i]->status = status;
+            ops[i]->grant.lease_ms = 0;
+        }
+    }
+}
+
+static void unmarked_note(struct dlock_lease_op *const *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct sqlite_attempt *attempt = ops[i]->req->attempt;
+
+        attempt->unmarked = ops[i]->status == DLOCK_OK;
+    }
+}
+
+enum dlock_status sqlite_lease_renew(struct sqlite_session *session,
+                                     struct dlock_lease_op *const *ops, size_t n,
+                                     struct dlock_error *err)
+{
+    enum dlock_status status = sqlite_db_begin(&session->db, err);
+    size_t renewed = 0;
+    bool torn = false;
+
+    if (status != DLOCK_OK)
+        return status;
+    for (size_t i = 0; i < n; i++) {
+        ops[i]->status = renew_one(session, ops[i], &torn, err);
+        renewed += ops[i]->status == DLOCK_OK;
+        if (torn) {
+            status = ops[i]->status;
+            renewals_undo(ops, i, status);
+            sqlite_db_rollback(&session->db);
+            return status;
+        }
+    }
+    if (renewed == 0) {
+        sqlite_db_rollback(&session->db);
+        return DLOCK_OK;
+    }
+    status = sqlite_db_commit(&session->db, err);
+    if (status == DLOCK_OK)
+        unmarked_note(ops, n);
+    if (status != DLOCK_OK) /* CONFIG: the leases are in the file that was moved */
+        renewals_undo(ops, n, status == DLOCK_CONFIG ? DLOCK_LOST : status);
+    return DLOCK_OK;
+}
+
+#define AT_ONCE 64 /* elements of one transaction; others wait while it lasts */
+
+static void grant_empty(struct dlock_grant *grant)
+{
+    *grant = (struct dlock_grant){
+        .struct_size = grant->struct_size, .waiters = UINT32_MAX, .holder_ms = -1};
+}
+
+/* SQLite has ended the transaction by itself. */
+static bool is_torn(const struct sqlite_session *session, int rc)
+{
+    return rc != SQLITE_OK || sqlite3_get_autocommit(session->db.handle);
+}
+
+/* What the transaction came to is that of each element. */
+static void all_fail(struct dlock_batch_op *const *ops, size_t n, enum dlock_status status,
+                     const struct dlock_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        ops[i]->status = dlock_fail(ops[i]->err, SQ_ORIGIN, status, err->code, "%s", err->message);
+}
+
+/* Commits what was written, or checks that what was read is in the file. */
+static enum dlock_status finish(struct sqlite_session *session, bool writes,
+                                struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    if (writes)
+        return sqlite_db_commit(&session->db, err);
+    status = sqlite_db_check_unmoved(&session->db, err);
+    sqlite_db_rollback(&session->db);
+    return status;
+}
+
+/* false: the transaction was undone. */
+static bool try_inside_all(struct sqlite_session *session, struct sqlite_name *names,
+                           enum dlock_status *answers, struct dlock_batch_op *const *ops, size_t n,
+                           bool *writes)
+{
+    *writes = false;
+    for (size_t i = 0; i < n; i++) {
+        const struct dlock_request *req = ops[i]->req;
+        int rc = SQLITE_OK;
+
+        sqlite_name_init(&names[i], session, req->name, req->name_len);
+        answers[i] = DLOCK_INTERNAL;
+        rc = try_inside(&names[i], req, &ops[i]->grant, &answers[i], ops[i]->err);
+        *writes = *writes || names[i].writes;
+        if (!is_torn(session, rc))
+            continue;
+        sqlite_db_rollback(&session->db);
+        return false;
+    }
+    return true;
+}
+
+static void try_each(struct sqlite_session *session, struct dlock_batch_op *const *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        enum dlock_status status;
+
+        grant_empty(&ops[i]->grant);
+        status = sqlite_lease_try(session, ops[i]->req, &ops[i]->grant, ops[i]->err);
+        ops[i]->status = sqlite_errmap_limit(session->db.handle, status, ops[i]->err);
+    }
+}
+
+/* In one transaction. */
+static void decide(struct sqlite_session *session, struct dlock_batch_op *const *ops, size_t n)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct sqlite_name names[AT_ONCE];
+    enum dlock_status answers[AT_ONCE], status = DLOCK_OK;
+    bool writes = false;
+
+    status = sqlite_db_begin(&session->db, &err);
+    if (status == DLOCK_OK && !try_inside_all(session, names, answers, ops, n, &writes)) {
+        try_each(session, ops, n);
+        return;
+    }
+    if (status == DLOCK_OK)
+        status = finish(session, writes, &err);
+    if (status != DLOCK_OK) {
+        all_fail(ops, n, sqlite_errmap_limit(session->db.handle, status, &err), &err);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        ops[i]->status = answers[i];
+        after_try(&names[i], ops[i]->req, &ops[i]->grant, answers[i]);
+        if (answers[i] == DLOCK_BUSY)
+            list_waiter(session, ops[i]->req, &ops[i]->grant);
+    }
+}
+
+/* Only the elements that a poll leaves undecided are in the transaction. */
+static void try_some(struct sqlite_session *session, struct dlock_batch_op *const *ops, size_t n)
+{
+    struct dlock_batch_op *rest[AT_ONCE];
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct dlock_batch_op *op = ops[i];
+        enum dlock_status status = try_begin(session, op->req, &op->grant, op->err);
+
+        if (status == DLOCK_OK) {
+            rest[left++] = op;
+            continue;
+        }
+        op->status = sqlite_errmap_limit(session->db.handle, status, op->err);
+        if (status == DLOCK_BUSY)
+            list_waiter(session, op->req, &op->grant);
+    }
+    if (left > 0)
+        decide(session, rest, left);
+}
+
+/* false: the transaction was undone. */
+static bool unlock_inside_all(struct sqlite_session *session, bool *held,
+                              struct dlock_batch_op *const *ops, size_t n, bool *any)
+{
+    *any = false;
+    for (size_t i = 0; i < n; i++) {
+        const struct dlock_request *req = ops[i]->req;
+        struct sqlite_name name;
+        int rc = SQLITE_OK;
+
+        sqlite_name_init(&name, session, req->name, req->name_len);
+        rc = unlock_inside(&name, req, &held[i]);
+        *any = *any || held[i];
+        if (!is_torn(session, rc))
+            continue;
+        sqlite_db_rollback(&session->db);
+        return false;
+    }
+    return true;
+}
+
+static void unlock_each(struct sqlite_session *session, struct dlock_batch_op *const *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ops[i]->status = sqlite_lease_unlock(session, ops[i]->req, ops[i]->err);
+}
+
+static void unlock_some(struct sqlite_session *session, struct dlock_batch_op *const *ops, size_t n)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    bool held[AT_ONCE], any = false;
+    enum dlock_status status = sqlite_db_begin(&session->db, &err);
+
+    if (status == DLOCK_OK && !unlock_inside_all(session, held, ops, n, &any)) {
+        unlock_each(session, ops, n);
+        return;
+    }
+    if (status == DLOCK_OK && any) {
+        status = sqlite_db_commit_end(&session->db, &err);
+        if (status == DLOCK_CONFIG) /* the leases are in the file that was moved */
+            status = DLOCK_LOST;
+    } else if (status == DLOCK_OK) {
+        sqlite_db_rollback(&session->db);
+    }
+    if (status != DLOCK_OK)
+        all_fail(ops, n, status, &err);
+    for (size_t i = 0; i < n; i++) {
+        if (status == DLOCK_OK)
+            ops[i]->status = held[i] ? DLOCK_OK
+                                     : dlock_fail(ops[i]->err, SQ_ORIGIN, DLOCK_LOST, 0,
+                                                  "the name is not held by this token");
+        after_unlock(ops[i]->req, ops[i]->status);
+    }
+}
+
+static size_t some_of(size_t n, size_t done)
+{
+    return n - done < AT_ONCE ? n - done : AT_ONCE;
+}
+
+enum dlock_status sqlite_lease_batch_try(struct sqlite_session *session,
+                                         struct dlock_batch_op *const *ops, size_t n,
+                                         struct dlock_error *err)
+{
+    (void)err;
+    for (size_t done = 0; done < n; done += AT_ONCE)
+        try_some(session, ops + done, some_of(n, done));
+    return DLOCK_OK;
+}
+
+enum dlock_status sqlite_lease_batch_unlock(struct sqlite_session *session,
+                                            struct dlock_batch_op *const *ops, size_t n,
+                                            struct dlock_error *err)
+{
+    (void)err;
+    for (size_t done = 0; done < n; done += AT_ONCE)
+        unlock_some(session, ops + done, some_of(n, done));
+    return DLOCK_OK;
 }

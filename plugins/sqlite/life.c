@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "life.h"
+#include "lib/hex.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -208,7 +209,8 @@ void sqlite_life_keep_no_longer(struct sqlite_life_file *kept)
     (void)pthread_mutex_unlock(&mutex);
 }
 
-void sqlite_life_mark(char text[SQ_LABEL_SIZE], const struct sqlite_life_file *life)
+/* Adds a mark to the text, which leaves room for it, unless life is NULL. */
+static void mark_add(char text[SQ_LABEL_SIZE], const struct sqlite_life_file *life)
 {
     if (life != NULL)
         (void)snprintf(text + strlen(text), MARK_SIZE, "%c%016" PRIx64, MARK, life->inode);
@@ -226,4 +228,52 @@ bool sqlite_life_is_over(const struct sqlite_wake_file *file, const char *label,
     (void)snprintf(wanted, sizeof wanted, "%c%016" PRIx64, MARK, file->inode);
     return strcmp(mark, wanted) == 0 && byte_lock(file->fd, F_OFD_GETLK, F_WRLCK, token, &lock) &&
            lock.l_type == F_UNLCK;
+}
+
+#define DATA_EDGE '\x1e'     /* before the data and behind them */
+#define ENDS      "\x1e\x1f" /* no label of an application has them */
+
+void sqlite_life_label(char text[SQ_LABEL_SIZE], const struct dlock_request *req,
+                       const struct sqlite_life_file *life)
+{
+    size_t len = req->label != NULL ? strnlen(req->label, SQ_LABEL_MAX) : 0;
+    uint32_t data_len = 0;
+    const unsigned char *data = dlock_request_data(req, &data_len);
+
+    if (len > 0)
+        memcpy(text, req->label, len);
+    text[len] = '\0';
+    if (data_len > 0 && data_len <= DLOCK_DATA_MAX) {
+        text[len++] = DATA_EDGE;
+        dl_hex_encode(text + len, data, data_len);
+        len += 2 * (size_t)data_len;
+        text[len++] = DATA_EDGE;
+        text[len] = '\0';
+    }
+    mark_add(text, life);
+}
+
+size_t sqlite_life_label_len(const char *text)
+{
+    return strcspn(text, ENDS);
+}
+
+uint32_t sqlite_life_label_data(unsigned char data[DLOCK_DATA_MAX], const char *text)
+{
+    const char *hex = text + sqlite_life_label_len(text);
+    size_t len;
+
+    if (*hex++ != DATA_EDGE)
+        return 0;
+    len = strcspn(hex, ENDS);
+    if (hex[len] != DATA_EDGE || len % 2 != 0 || len > 2 * (size_t)DLOCK_DATA_MAX)
+        return 0;
+    for (size_t i = 0; i < len; i += 2) {
+        int byte = dl_hex_byte(hex + i);
+
+        if (byte < 0)
+            return 0;
+        data[i / 2] = (unsigned char)byte;
+    }
+    return (uint32_t)(len / 2);
 }

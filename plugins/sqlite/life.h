@@ -19,7 +19,9 @@
 #include "config.h"
 #include "wake_file.h"
 
-#define SQ_LABEL_SIZE 2304 /* of a label, data and mark, see label.h */
+#include <dlock/plugin.h>
+
+#define SQ_LABEL_SIZE 2304 /* of a label, data and mark, see sqlite_life_label */
 #define SQ_LIVES_MOST 1024 /* in a process: the kernel searches the locks of a file one by one */
 
 struct sqlite_life_file;
@@ -37,12 +39,31 @@ void sqlite_life_end(struct sqlite_life_file *life, const unsigned char *token);
 /* Gives back what a session kept, which may be NULL. */
 void sqlite_life_keep_no_longer(struct sqlite_life_file *kept);
 
-/* Adds a mark to the text, which leaves room for it, unless life is NULL. */
-void sqlite_life_mark(char text[SQ_LABEL_SIZE], const struct sqlite_life_file *life);
-
 /* True: the label is marked, and no process lives that had the token. False: one does, or it is not
  * known. */
 bool sqlite_life_is_over(const struct sqlite_wake_file *file, const char *label,
                          const unsigned char *token);
+
+/*
+ * The column `label`: the label of the holder, then, if it publishes data, the data in
+ * hex between two bytes 30, and then the mark.
+ *
+ * All versions write this column with the token, and copy it from the queue entry to the lease: so
+ * data can neither stay when another holder comes nor belong to another one. A program that does
+ * not know data shows them as part of the label. One that grants a waiter cuts the column at 255
+ * bytes: data that are cut count as none, and without the mark the death of the holder frees
+ * nothing before the end of the lease.
+ */
+#define SQ_LABEL_MAX 230 /* of the label itself; a longer one is cut */
+
+/* life: NULL: no mark. */
+void sqlite_life_label(char text[SQ_LABEL_SIZE], const struct dlock_request *req,
+                       const struct sqlite_life_file *life);
+
+/* The bytes of the label itself. */
+size_t sqlite_life_label_len(const char *text);
+
+/* Writes the data. Returns their length; 0: there are none. */
+uint32_t sqlite_life_label_data(unsigned char data[DLOCK_DATA_MAX], const char *text);
 
 #endif

@@ -2,16 +2,70 @@
 /* sqlite:///path - the embedded store: all processes of this host that open the same file. The
  * slots are here, in the order of plugin.h; session.h has the map, README.md is for users. */
 #include "errmap.h"
-#include "fork_guard.h"
-#include "lease_batch.h"
 #include "lib/batch_deadline.h"
 #include "lock_file.h"
 #include "os_error.h"
 #include "session.h"
-#include "setup.h"
 #include "trust.h"
-#include "wait_list.h"
-#include "wake_map.h"
+#include "wake_file.h"
+#include "watch.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+struct origin {
+    bool emptied; /* in a child, by the kernel, which needs no pid */
+    pid_t pid;
+};
+
+static _Atomic(struct origin *) origin; /* a page of its own */
+
+/* No mutex: a child might inherit it locked. */
+static enum dlock_status fork_guard_init(struct dlock_error *err)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    struct origin *page = atomic_load(&origin);
+    struct origin *none = NULL;
+
+    if (page != NULL)
+        return DLOCK_OK;
+    page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return dlock_fail(err, SQ_ORIGIN, DLOCK_NOMEM, ENOMEM, "no memory for a page");
+    /* Without this only the pid tells, and a new pid namespace may repeat a pid. */
+    page->emptied = madvise(page, size, MADV_WIPEONFORK) == 0;
+    page->pid = getpid();
+    if (!atomic_compare_exchange_strong(&origin, &none, page))
+        (void)munmap(page, size);
+    return DLOCK_OK;
+}
+
+static bool is_forked_child(void)
+{
+    const struct origin *page = atomic_load(&origin);
+
+    return page != NULL && !page->emptied && page->pid != getpid();
+}
+
+/* Around everything that may write to files, in one thread. */
+static void sigxfsz_block(struct sqlite_sigxfsz *sigxfsz)
+{
+    struct rlimit limit;
+
+    sigxfsz->limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    if (sigxfsz->limited)
+        dl_signal_guard_begin(&sigxfsz->guard, SIGXFSZ);
+}
+
+static void sigxfsz_restore(struct sqlite_sigxfsz *sigxfsz)
+{
+    if (sigxfsz->limited)
+        dl_signal_guard_end(&sigxfsz->guard);
+    sigxfsz->limited = false;
+}
 
 #define SQ_CAPS_ALWAYS                                                                 \
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | \
@@ -22,19 +76,19 @@
 static enum dlock_status slot_begin(struct sqlite_session *session, int64_t deadline_ns,
                                     struct dlock_error *err)
 {
-    if (sqlite_fork_guard_is_child())
+    if (is_forked_child())
         return dlock_fail(err, SQ_ORIGIN, DLOCK_FORKED, 0,
                           "SQLite was used before this process was forked; open the store after "
                           "exec");
     session->db.until_ns =
         sqlite_clock_until(deadline_ns - session->host->now_ns(session->host->ctx));
-    sqlite_sigxfsz_block(&session->sigxfsz);
+    sigxfsz_block(&session->sigxfsz);
     return DLOCK_OK;
 }
 
 static enum dlock_status slot_end(struct sqlite_session *session, enum dlock_status status)
 {
-    sqlite_sigxfsz_restore(&session->sigxfsz);
+    sigxfsz_restore(&session->sigxfsz);
     return status;
 }
 
@@ -116,7 +170,7 @@ static enum dlock_status sqlite_open(void *self, const struct dlock_host *host,
                                      struct dlock_session_info *info, struct dlock_error *err)
 {
     struct sqlite_session *session = self;
-    enum dlock_status status = sqlite_fork_guard_init(err);
+    enum dlock_status status = fork_guard_init(err);
 
     session->host = host;
     if (status == DLOCK_OK)
@@ -143,11 +197,11 @@ static void sqlite_close(void *self, bool is_forked)
 {
     struct sqlite_session *session = self;
 
-    if (is_forked || sqlite_fork_guard_is_child())
+    if (is_forked || is_forked_child())
         return;
-    sqlite_sigxfsz_block(&session->sigxfsz);
+    sigxfsz_block(&session->sigxfsz);
     sqlite_db_close(&session->db);
-    sqlite_sigxfsz_restore(&session->sigxfsz);
+    sigxfsz_restore(&session->sigxfsz);
     sqlite_wake_map_close(&session->db.wake_file);
     sqlite_life_keep_no_longer(session->life);
     sqlite_wait_list_unref(session->wait_list);
@@ -197,7 +251,7 @@ static enum dlock_status sqlite_renew(void *self, struct dlock_lease_op *const *
     enum dlock_status status = slot_begin_write(self, deadline_ns, err);
 
     if (status == DLOCK_OK)
-        status = sqlite_renew_leases(self, ops, n, err);
+        status = sqlite_lease_renew(self, ops, n, err);
     return slot_end(self, status);
 }
 
@@ -214,7 +268,7 @@ static enum dlock_status sqlite_unlock(void *self, const struct dlock_request *r
 static void sqlite_forget(void *self, const struct dlock_request *req)
 {
     (void)self;
-    if (!sqlite_fork_guard_is_child())
+    if (!is_forked_child())
         sqlite_lease_forget(req);
 }
 
@@ -246,7 +300,7 @@ static enum dlock_status sqlite_watch(void *self, const struct dlock_request *re
 static enum dlock_status sqlite_wait_any(void *self, uint32_t *waiters, size_t *count,
                                          int64_t deadline_ns, struct dlock_error *err)
 {
-    if (sqlite_fork_guard_is_child())
+    if (is_forked_child())
         return dlock_fail(err, SQ_ORIGIN, DLOCK_FORKED, 0,
                           "SQLite was used before this process "
                           "was forked");
@@ -258,7 +312,7 @@ static void sqlite_interrupt(void *self, const struct dlock_request *req)
     const struct sqlite_session *session = self;
     struct sqlite_attempt *attempt = req != NULL ? req->attempt : NULL;
 
-    if (sqlite_fork_guard_is_child())
+    if (is_forked_child())
         return;
     if (attempt == NULL)
         sqlite_wait_list_interrupt(session->wait_list);
@@ -318,7 +372,7 @@ static enum dlock_status sqlite_probe(void *self, int64_t deadline_ns,
     enum dlock_status status = slot_begin(self, deadline_ns, err);
 
     if (status == DLOCK_OK)
-        status = sqlite_probe_report(self, fn, arg, err);
+        status = sqlite_inspect_report(self, fn, arg, err);
     if (status == DLOCK_OK)
         info_fill(info, self);
     return slot_end(self, status);

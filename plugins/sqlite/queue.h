@@ -33,4 +33,14 @@ int sqlite_queue_wake_first(struct sqlite_name *name);
  * waiters that have to know to the wake set. */
 int sqlite_queue_pass_on(struct sqlite_name *name);
 
+/* Orphans are leases of the name whose process has died (life.h). */
+#define SQ_ORPHAN_POLL_NS (20 * DL_NS_PER_MS) /* the first waiter polls so often */
+
+/* *found: the name has one. Needs no transaction and no sqlite_name_find. */
+int sqlite_queue_find_orphan(struct sqlite_name *name, bool *found);
+
+/* In a write transaction, of a name that was found: ends them. *ended: there were some. The caller
+ * advances and saves the name. */
+int sqlite_queue_end_orphans(struct sqlite_name *name, bool *ended);
+
 #endif

@@ -6,21 +6,17 @@
  * connection, and a mapping of the wake file beside the store.
  *
  *   plugin      the slots, in the order of plugin.h
- *   lease       taking and ending leases       renew        extending them
- *   watch       sleeping until a grant         inspect      names and holders
- *   probe       the checks of doctor           queue        the next waiter of a name
- *   name        a name's row and its readers   setup        the first open of a file
- *   layout      making and upgrading a store   db           connection and transactions
- *   statements  all SQL                        wake_file    order of writers, waking of waiters
- *   wake_map    finding and mapping that file  ticket_lock  the order itself
- *   lock_file   for who makes files there      config       from the URI to a file
- *   filesystem  the kind of file system        links        symbolic links in the path
- *   clock       the time of leases             errmap       errors of SQLite as statuses
- *   os_error    values of errno as statuses    fork_guard   forked children
- *   sigxfsz     limits on the size of files    life         whether a process lives
- *   orphan      leases of dead processes       wait_list    attempts that wait without a thread
- *   trust       files of other users beside a store
- *   lease_batch many leases at once, above lease
+ *   lease       taking, extending and ending leases, one or many
+ *   inspect     names and holders, and the checks of doctor
+ *   watch       sleeping until a grant, also of attempts without a thread
+ *   queue       the next waiter of a name, and leases of dead processes
+ *   name        a name's row and its readers   life         whether a process lives; labels
+ *   setup       the first open of a file       db           connection and transactions
+ *   layout      what is in a file; all SQL     wake_file    order of writers, waking of waiters
+ *   ticket_lock the order itself               lock_file    for who makes files beside a store
+ *   trust       files of other users there     config       from the URI to a file
+ *   errmap      errors of SQLite as statuses   os_error     values of errno as statuses
+ *   clock       the time of leases
  *
  * A file calls only files below it. Constants begin with SQ_: SQLITE_ and sqlite3_ are the
  * library's.
@@ -30,10 +26,17 @@
 
 #include "clock.h"
 #include "db.h"
+#include "lib/signal_guard.h"
 #include "life.h"
-#include "sigxfsz.h"
 
 #define SQ_HEX_SIZE (2 * DLOCK_TOKEN_SIZE + 1)
+
+/* A write past a limit on the size of files (ulimit -f) raises SIGXFSZ, unless this thread guards
+ * itself while a slot runs: the write then fails with EFBIG. */
+struct sqlite_sigxfsz {
+    bool limited; /* there is a limit: the guard is in force */
+    struct dl_signal_guard guard;
+};
 
 struct sqlite_session {
     const struct dlock_host *host;
@@ -58,6 +61,14 @@ struct sqlite_attempt {
     unsigned char life_token[DLOCK_TOKEN_SIZE]; /* the token whose byte it holds */
 };
 
+/* Makes sure that the file can be opened: it is there, and its -wal and -shm are either there or
+ * certainly not in use under other names. CONFIG: they are. UNAVAILABLE: another process opens or
+ * closes the store as its only user, until until_ns. *lock_fd: for sqlite_lock_file_give, once the
+ * connection has read the file; -1: there was nothing to do. */
+enum dlock_status sqlite_setup_file(const struct sqlite_config *config,
+                                    const struct sqlite_clock *clock, int64_t until_ns,
+                                    int *lock_fd, struct dlock_error *err);
+
 enum dlock_status sqlite_lease_try(struct sqlite_session *session, const struct dlock_request *req,
                                    struct dlock_grant *grant, struct dlock_error *err);
 enum dlock_status sqlite_lease_unlock(struct sqlite_session *session,
@@ -69,9 +80,18 @@ enum dlock_status sqlite_lease_dequeue(struct sqlite_session *session,
 enum dlock_status sqlite_lease_break(struct sqlite_session *session, const unsigned char *name,
                                      uint32_t name_len, const char *owner, struct dlock_error *err);
 
-enum dlock_status sqlite_renew_leases(struct sqlite_session *session,
-                                      struct dlock_lease_op *const *ops, size_t n,
-                                      struct dlock_error *err);
+/* One transaction for all elements, and so one commit. If SQLite fails one of the elements, the
+ * transaction is undone, and each element has one of its own. */
+enum dlock_status sqlite_lease_batch_try(struct sqlite_session *session,
+                                         struct dlock_batch_op *const *ops, size_t n,
+                                         struct dlock_error *err);
+enum dlock_status sqlite_lease_batch_unlock(struct sqlite_session *session,
+                                            struct dlock_batch_op *const *ops, size_t n,
+                                            struct dlock_error *err);
+
+enum dlock_status sqlite_lease_renew(struct sqlite_session *session,
+                                     struct dlock_lease_op *const *ops, size_t n,
+                                     struct dlock_error *err);
 
 enum dlock_status sqlite_watch_name(struct sqlite_session *session, const struct dlock_request *req,
                                     struct dlock_grant *grant, struct dlock_error *err);
@@ -89,7 +109,7 @@ enum dlock_status sqlite_inspect_prefix(struct sqlite_session *session, const un
                                         uint32_t prefix_len, dlock_holder_fn *fn, void *arg,
                                         struct dlock_error *err);
 
-enum dlock_status sqlite_probe_report(struct sqlite_session *session, dlock_check_fn *fn, void *arg,
-                                      struct dlock_error *err);
+enum dlock_status sqlite_inspect_report(struct sqlite_session *session, dlock_check_fn *fn,
+                                        void *arg, struct dlock_error *err);
 
 #endif

@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "setup.h"
+/*
+ * The first open of a store.
+ *
+ * A program that opens a file in WAL mode makes -wal and -shm if they are missing. They are missing
+ * when nobody uses the file. They are also missing when somebody removed them, or moved another
+ * file to its name, under running programs, which go on with the old ones: there would be two sets
+ * of locks. So if they are missing, the file is opened once in exclusive mode, in which SQLite
+ * needs no -shm and gets the file only if nobody uses it. Processes do this one at a time
+ * (lock_file.h).
+ *
+ * When another database was moved to the name, -wal and -shm may belong to the one before, and may
+ * still be in use; the wake file tells.
+ */
+#include "session.h"
 
 #include "db.h"
 #include "errmap.h"
@@ -7,7 +20,7 @@
 #include "lock_file.h"
 #include "os_error.h"
 #include "trust.h"
-#include "wake_map.h"
+#include "wake_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,279 @@
 /* SPDX-License-Identifier: MIT */
-#include "wake_map.h"
+#include "wake_file.h"
+#include "lock_file.h"
+#include "trust.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define WAKE_MAGIC   0x444C4B47u /* "DLKG" */
+#define WAKE_VERSION 3u
+
+/* Fills file->why with "cannot <what> it"; returns rc. */
+static int cannot(struct sqlite_wake_file *file, const char *what, int rc)
+{
+    (void)snprintf(file->why, sizeof file->why, "cannot %s it: %s", what, strerrordesc_np(rc));
+    return rc;
+}
+
+static struct sqlite_wake_identity identity_of(const struct stat *file, const struct stat *db,
+                                               const struct sqlite_clock *clock)
+{
+    struct sqlite_wake_identity identity = {
+        .magic = WAKE_MAGIC,
+        .version = WAKE_VERSION,
+        .inode = file->st_ino,
+        .db_device = db->st_dev,
+        .db_inode = db->st_ino,
+    };
+
+    memcpy(identity.boot, clock->boot, sizeof identity.boot);
+    return identity;
+}
+
+static int file_map(struct sqlite_wake_file *file, int fd)
+{
+    void *map =
+        mmap(NULL, sizeof(struct sqlite_wake_map), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (map == MAP_FAILED)
+        return cannot(file, "map", errno);
+    (void)madvise(map, sizeof(struct sqlite_wake_map), MADV_DONTFORK);
+    file->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (file->fd < 0) {
+        (void)munmap(map, sizeof(struct sqlite_wake_map));
+        return cannot(file, "keep", errno);
+    }
+    file->map = map;
+    return 0;
+}
+
+/* True: the file is mapped and has its full length. To be asked before every use: the use of a file
+ * that somebody cut short raises SIGBUS. After false, its addresses hold private zeroes. Nothing
+ * protects against a cut in the microseconds after this call. */
+static bool map_is_whole(const struct sqlite_wake_file *file)
+{
+    if (file->map == NULL)
+        return false;
+    if (lseek(file->fd, 0, SEEK_END) >= (off_t)sizeof *file->map)
+        return file->map->identity.magic == WAKE_MAGIC;
+    (void)mmap(file->map, sizeof *file->map, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    return false;
+}
+
+static bool is_same_but_version(struct sqlite_wake_identity found,
+                                struct sqlite_wake_identity wanted)
+{
+    found.version = wanted.version;
+    memcpy(found.unused, wanted.unused, sizeof found.unused);
+    return memcmp(&found, &wanted, sizeof found) == 0;
+}
+
+/* It belongs to the database's owner; or to a user of its group, if the group may write the
+ * database, too. In a directory that everybody may write, anybody may have made a file of the
+ * group. */
+static bool owner_is_trusted(const struct stat *file, const struct stat *db, const char *directory)
+{
+    struct stat parent;
+
+    if (file->st_uid == db->st_uid)
+        return true;
+    return file->st_gid == db->st_gid && (db->st_mode & S_IWGRP) != 0 &&
+           (file->st_mode & S_IWGRP) != 0 && stat(directory, &parent) == 0 &&
+           (parent.st_mode & S_IWOTH) == 0;
+}
+
+/* 0. ESTALE: it has to be made again. Others: it cannot be used. */
+static int file_use(struct sqlite_wake_file *file, int fd, const struct stat *db,
+                    const char *directory, const struct sqlite_clock *clock)
+{
+    struct sqlite_wake_identity found, wanted;
+    struct stat st;
+
+    if (fstat(fd, &st) != 0)
+        return cannot(file, "examine", errno);
+    if (!S_ISREG(st.st_mode) || !owner_is_trusted(&st, db, directory) || st.st_nlink != 1)
+        return cannot(file, "trust", EPERM);
+    if (pread(fd, &found, sizeof found, 0) != (ssize_t)sizeof found)
+        return ESTALE;
+    wanted = identity_of(&st, db, clock);
+    file->device = st.st_dev;
+    file->inode = st.st_ino;
+    if (found.version > wanted.version && is_same_but_version(found, wanted))
+        return cannot(file, "know the layout of", ENOTSUP);
+    if (st.st_size != (off_t)sizeof(struct sqlite_wake_map) ||
+        memcmp(&found, &wanted, sizeof found) != 0)
+        return ESTALE;
+    return file_map(file, fd);
+}
+
+/* 0. ESTALE, ENOENT: it has to be made. Others: it cannot be used. */
+static int map_join(struct sqlite_wake_file *file, const char *path, const struct stat *db,
+                    const char *directory, const struct sqlite_clock *clock)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int rc = 0;
+
+    if (fd < 0)
+        return errno == ENOENT ? ENOENT : cannot(file, "open", errno);
+    rc = file_use(file, fd, db, directory, clock);
+    (void)close(fd);
+    return rc;
+}
+
+/* The file gets the owner and the mode of the database, as far as this user can give them. All of
+ * it is allocated now: a page without room on the disk would raise SIGBUS later. */
+static int file_fill(struct sqlite_wake_file *file, int fd, const struct stat *db,
+                     const char *directory, const struct sqlite_clock *clock)
+{
+    struct stat st;
+    int rc = posix_fallocate(fd, 0, (off_t)sizeof(struct sqlite_wake_map));
+
+    if (rc != 0)
+        return cannot(file, "allocate", rc);
+    if (fstat(fd, &st) != 0)
+        return cannot(file, "examine", errno);
+    if ((st.st_uid != db->st_uid || st.st_gid != db->st_gid) &&
+        fchown(fd, db->st_uid, db->st_gid) != 0 && fchown(fd, (uid_t)-1, db->st_gid) != 0)
+        return cannot(file, "give away", errno);
+    if (fchmod(fd, db->st_mode & 0666) != 0)
+        return cannot(file, "change the mode of", errno);
+    if (fstat(fd, &st) != 0 || !owner_is_trusted(&st, db, directory))
+        return cannot(file, "give away", EPERM);
+    rc = file_map(file, fd);
+    if (rc != 0)
+        return rc;
+    file->device = st.st_dev;
+    file->inode = st.st_ino;
+    file->map->identity = identity_of(&st, db, clock);
+    return 0;
+}
+
+/* The file appears under its name when it is complete. Under the lock there is one maker at a time,
+ * and what is there was left by one that was killed. */
+static int map_make(struct sqlite_wake_file *file, const char *path, const struct stat *db,
+                    const char *directory, const struct sqlite_clock *clock)
+{
+    char *fresh = NULL;
+    int fd = -1, rc = 0;
+
+    if (asprintf(&fresh, "%s.new", path) < 0)
+        return cannot(file, "name", ENOMEM);
+    (void)unlink(fresh);
+    fd = open(fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        rc = cannot(file, "make", errno);
+    } else {
+        rc = file_fill(file, fd, db, directory, clock);
+        if (rc == 0 && rename(fresh, path) != 0)
+            rc = cannot(file, "rename", errno);
+        if (rc != 0)
+            (void)unlink(fresh);
+        (void)close(fd);
+    }
+    free(fresh);
+    return rc;
+}
+
+static int map_find(struct sqlite_wake_file *file, const struct sqlite_config *config,
+                    const char *path, const struct sqlite_clock *clock, int64_t until_ns)
+{
+    struct stat db;
+    int lock_fd = -1, rc = 0;
+
+    if (stat(config->real, &db) != 0)
+        return cannot(file, "find the database of", errno);
+    rc = map_join(file, path, &db, config->directory, clock);
+    if (rc != ESTALE && rc != ENOENT)
+        return rc;
+    lock_fd = sqlite_lock_file_take(config, until_ns);
+    if (lock_fd < 0)
+        return cannot(file, "lock " SQ_LOCK_SUFFIX " for", errno);
+    rc = map_join(file, path, &db, config->directory, clock);
+    if (rc == ESTALE) /* if there is no room for another file, none is better than this one */
+        (void)unlink(path);
+    if (rc == ESTALE || rc == ENOENT)
+        rc = map_make(file, path, &db, config->directory, clock);
+    sqlite_lock_file_give(config, lock_fd);
+    return rc;
+}
+
+static uint64_t shm_inode(const struct sqlite_config *config)
+{
+    char *path = sqlite_config_sibling(config, "-shm");
+    struct stat st;
+    uint64_t inode = path != NULL && stat(path, &st) == 0 ? st.st_ino : 0;
+
+    free(path);
+    return inode;
+}
+
+static bool is_usable(const void *file)
+{
+    return map_is_whole(file);
+}
+
+void sqlite_wake_map_open(struct sqlite_wake_file *file, const struct sqlite_config *config,
+                          const struct sqlite_clock *clock, int64_t until_ns)
+{
+    char *path = sqlite_config_sibling(config, SQ_WAKE_SUFFIX);
+
+    memset(file, 0, sizeof *file);
+    file->pass.usable = is_usable;
+    file->pass.arg = file;
+    if (path == NULL)
+        (void)cannot(file, "name", ENOMEM);
+    else if (map_find(file, config, path, clock, until_ns) != 0)
+        sqlite_wake_map_close(file);
+    else
+        atomic_store(&file->map->shm_inode, shm_inode(config));
+    free(path);
+}
+
+bool sqlite_wake_map_is_of_another(const struct sqlite_config *config,
+                                   const struct sqlite_clock *clock, bool *shm_too)
+{
+    char *path = sqlite_config_sibling(config, SQ_WAKE_SUFFIX);
+    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    uint64_t shm = shm_inode(config);
+    struct header {
+        struct sqlite_wake_identity identity;
+        uint64_t shm_inode;
+    } header = {0};
+    struct stat st, db;
+    bool another = false;
+
+    *shm_too = false;
+    if (fd >= 0 && fstat(fd, &st) == 0 && stat(config->real, &db) == 0 &&
+        !sqlite_trust_is_foreign(&st, &db, config->directory) &&
+        pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header) {
+        another = header.identity.magic == WAKE_MAGIC &&
+                  memcmp(header.identity.boot, clock->boot, sizeof clock->boot) == 0 &&
+                  (header.identity.db_inode != db.st_ino || header.identity.db_device != db.st_dev);
+        *shm_too = another && shm != 0 && header.shm_inode == shm;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    free(path);
+    return another;
+}
+
+void sqlite_wake_map_close(struct sqlite_wake_file *file)
+{
+    if (file->map != NULL) {
+        (void)munmap(file->map, sizeof *file->map);
+        (void)close(file->fd);
+    }
+    file->map = NULL;
+}
 
 #define POLL_NS   (50 * DL_NS_PER_MS) /* of a waiter without a wake file */
 #define REOPEN_NS DL_NS_PER_S         /* between two attempts to find a file that can be used */
@@ -29,10 +296,10 @@ bool sqlite_wake_file_enter(struct sqlite_wake_file *file, int64_t until_ns)
 
     if (file->map == NULL)
         return false;
-    if (sqlite_wake_map_is_whole(file))
+    if (map_is_whole(file))
         rc = sqlite_ticket_lock_enter(&file->map->tickets, &file->pass, until_ns);
     if (rc == ENODATA)
-        (void)sqlite_wake_map_cannot(file, "use", rc);
+        (void)cannot(file, "use", rc);
     return rc == 0;
 }
 
@@ -67,7 +334,7 @@ void sqlite_wake_file_note(const struct sqlite_wake_file *file, const unsigned c
                            uint32_t key_len, struct sqlite_waiter *waiter)
 {
     uint32_t bucket = bucket_of(key, key_len);
-    bool whole = sqlite_wake_map_is_whole(file);
+    bool whole = map_is_whole(file);
 
     if (whole) {
         waiter->inode = file->inode;
@@ -82,8 +349,8 @@ static bool is_shared(const struct sqlite_wake_file *file, const struct sqlite_c
 {
     char *path = sqlite_config_sibling(config, SQ_WAKE_SUFFIX);
     struct stat st;
-    bool shared = path != NULL && stat(path, &st) == 0 && st.st_ino == file->inode &&
-                  sqlite_wake_map_is_whole(file);
+    bool shared =
+        path != NULL && stat(path, &st) == 0 && st.st_ino == file->inode && map_is_whole(file);
 
     free(path);
     return shared;
@@ -128,7 +395,7 @@ static enum dlock_status bucket_sleep(const struct sqlite_wake_file *file,
             return DLOCK_TIMEOUT;
         atomic_store(&bucket->sleepers, 1);
         (void)futex(&bucket->count, FUTEX_WAIT_BITSET, waiter->count, &until);
-        if (!sqlite_wake_map_is_whole(file))
+        if (!map_is_whole(file))
             return DLOCK_BUSY;
     }
     return DLOCK_CANCELED;
@@ -214,14 +481,14 @@ void sqlite_wake_file_bell_sleep(const struct sqlite_wake_file *file, uint32_t b
 
 void sqlite_wake_file_bell_ring(const struct sqlite_wake_file *file, uint32_t bell)
 {
-    if (sqlite_wake_map_is_whole(file))
+    if (map_is_whole(file))
         bell_ring(&file->map->bells[bell], UINT32_MAX);
 }
 
 void sqlite_wake_file_exit(struct sqlite_wake_file *file, bool entered,
                            const struct sqlite_wake_set *set)
 {
-    if ((!entered && !set->any) || !sqlite_wake_map_is_whole(file))
+    if ((!entered && !set->any) || !map_is_whole(file))
         return;
     if (entered)
         sqlite_ticket_lock_exit(&file->map->tickets, &file->pass);
@@ -233,6 +500,6 @@ void sqlite_wake_file_interrupt(const struct sqlite_wake_file *file, struct sqli
 {
     atomic_store(&waiter->interrupted, 1);
     (void)futex(&waiter->interrupted, FUTEX_WAKE, INT32_MAX, NULL);
-    if (atomic_load(&waiter->noted) && sqlite_wake_map_is_whole(file))
+    if (atomic_load(&waiter->noted) && map_is_whole(file))
         bucket_wake(&file->map->buckets[atomic_load(&waiter->bucket)]);
 }

@@ -20,7 +20,7 @@ dlt_add_sqlite_mutant(forgets_to_wake_another_process queue.c wait_ends_by_unloc
   "sqlite_wake_file_add(&name->session->db.wake_set, head->token, sizeof head->token);" "{ }")
 dlt_add_sqlite_mutant(lets_a_writer_in_beside_readers name.c race_of_processes
   "name->readers == 0 ||" "name->readers >= 0 ||")
-dlt_add_sqlite_mutant(forgets_the_order statements.c queue_is_fifo
+dlt_add_sqlite_mutant(forgets_the_order layout.c queue_is_fifo
   "\" ORDER BY place LIMIT 1\"" "\" ORDER BY token LIMIT 1\"")
 dlt_add_sqlite_mutant(forgets_readers_of_other_processes lease.c shared_excludes_exclusive
   "sqlite_name_is_open_to(name, mode)" "!name->held")

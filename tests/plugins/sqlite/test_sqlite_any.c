@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/sqlite/wait_list.c plugins/sqlite/wake_file.c */
+/* Tests: plugins/sqlite/watch.c plugins/sqlite/wake_file.c */
 /* Does one thread hear of the releases and grants of all attempts of a client? (C19, ANY, INT-4) */
 #include "store_kit.h"
 

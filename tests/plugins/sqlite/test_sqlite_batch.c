@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/sqlite/lease_batch.c plugins/sqlite/lease.c */
+/* Tests: plugins/sqlite/lease.c */
 /*
  * Does each element of a batch have its own answer, and is that answer true whichever file
  * operation of its one transaction fails? (C19, BAT-1, BAT-2, BAT-4)

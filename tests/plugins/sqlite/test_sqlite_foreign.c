@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/sqlite/trust.c plugins/sqlite/links.c */
+/* Tests: plugins/sqlite/trust.c plugins/sqlite/config.c */
 /* Can another user change what is in a store, by files beside it or in its path? */
 #include "store_kit.h"
-#include "wake_map.h"
+#include "wake_file.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

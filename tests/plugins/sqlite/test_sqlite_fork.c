@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/sqlite/fork_guard.c */
+/* Tests: plugins/sqlite/plugin.c */
 /* Is a forked child kept from a store that its parent uses, until it calls exec (C10) [CLS-1]? */
 #include "peer_kit.h"
 #include "store_kit.h"

@@ -3,7 +3,7 @@
 /* How a grant reaches its waiter: watch, interrupt, and nobody else woken. */
 #include "session.h"
 #include "store_kit.h"
-#include "wake_map.h"
+#include "wake_file.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

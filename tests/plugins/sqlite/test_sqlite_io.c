@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/sqlite/errmap.c plugins/sqlite/db.c plugins/sqlite/os_error.c */
-/* Tests: plugins/sqlite/sigxfsz.c */
+/* Tests: plugins/sqlite/plugin.c */
 /*
  * Does every answer stay true whichever file operation fails? Each call is repeated with the fault
  * one operation later until it meets none. OK means that it is so; UNAVAILABLE and the like that it

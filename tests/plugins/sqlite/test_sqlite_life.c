@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/sqlite/life.c plugins/sqlite/orphan.c */
+/* Tests: plugins/sqlite/life.c plugins/sqlite/queue.c */
 /* Does a lease end with its process (C23), and never before it? */
 #include "session.h"
 #include "store_kit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/sqlite/setup.c plugins/sqlite/links.c plugins/sqlite/config.c */
+/* Tests: plugins/sqlite/setup.c plugins/sqlite/config.c */
 /* What can be opened, what is refused and how, and what a new store looks like [OPN-1] [OPN-3]. */
 #include "peer_kit.h"
 #include "store_kit.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/sqlite/plugin.c plugins/sqlite/lease.c plugins/sqlite/name.c */
-/* Tests: plugins/sqlite/statements.c plugins/sqlite/renew.c */
+/* Tests: plugins/sqlite/layout.c plugins/sqlite/lease.c */
 /* Does one session keep the clauses of plugin.h? */
 #include "store_kit.h"
 

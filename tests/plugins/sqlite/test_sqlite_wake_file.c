@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/sqlite/clock.c plugins/sqlite/wake_file.c plugins/sqlite/wake_map.c */
+/* Tests: plugins/sqlite/clock.c plugins/sqlite/wake_file.c */
 /* Does the wake file help without being needed? A file with a defect is made again or not used; and
  * a sleeper is woken by an unlock, an interrupt or the deadline, and by nothing else. */
 #include "session.h"
 #include "store_kit.h"
-#include "wake_map.h"
+#include "wake_file.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/sqlite/probe.c plugins/sqlite/filesystem.c */
+/* Tests: plugins/sqlite/inspect.c plugins/sqlite/config.c */
 /* Does the plugin notice what kind of system it is on: the file system, the time namespace, the
  * disk that it is asked to wait for? And does probe say so? */
 #include "errmap.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait_list.h - the attempts of a client that wait without a thread, for slot wait_any.
+ * watch.h - the attempts of a client that wait without a thread, for slot wait_any.
  *
  * An attempt is listed when its trylock was BUSY, with the count of its bucket of the wake file
  * from before that trylock. It leaves the list when its number was told, and when its next trylock
@@ -8,8 +8,8 @@
  *
  * A list lives as long as sessions of its client and listed attempts. Its mutex is a leaf.
  */
-#ifndef SQLITE_WAIT_LIST_H
-#define SQLITE_WAIT_LIST_H
+#ifndef SQLITE_WATCH_H
+#define SQLITE_WATCH_H
 
 #include "wake_file.h"
 
@@ -26,12 +26,6 @@ void sqlite_wait_list_add(struct sqlite_wait_list *list, struct sqlite_waiter *w
 /* Harmless for a waiter that is in no list. */
 void sqlite_wait_list_remove(struct sqlite_waiter *waiter);
 
-/* Slot wait_any, without the text of an error. UNAVAILABLE: the file cannot be used. */
-enum dlock_status sqlite_wait_list_await(struct sqlite_wait_list *list,
-                                         struct sqlite_wake_file *file,
-                                         const struct sqlite_config *config,
-                                         const struct dlock_host *host, uint32_t *numbers,
-                                         size_t *count, int64_t deadline_ns);
 /* Ends the await that runs, or else the next one [INT-4]. */
 void sqlite_wait_list_interrupt(struct sqlite_wait_list *list);
 
