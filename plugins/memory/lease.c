@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Each request first removes expired leases and queue entries, and grants a free name to the head
- * of the queue, also when another handle asks. */
 #include "lib/hex.h"
 #include "lib/time.h"
 #include "queue.h"
 #include "session.h"
 
 #include <string.h>
+
+/* Each request first removes expired leases and queue entries, and grants a free name to the head
+ * of the queue, also when another handle asks. */
 
 #define NO_MEMORY "no memory for one more name or waiter"
 
@@ -165,4 +166,29 @@ const char *memory_lease_break(const struct memory_session *session, const unsig
     }
     memory_queue_pass_on(store, name, now_ns);
     return refusal;
+}
+
+enum dlock_status memory_lease_renew(const struct memory_session *session,
+                                     struct dlock_lease_op *op)
+{
+    const struct dlock_request *req = op->req;
+    struct memory_store *store = session->store;
+    struct memory_name *name = memory_store_find(store, req->name, req->name_len);
+    int64_t now_ns = memory_store_now(store, session->host);
+    struct memory_entry *holder = NULL;
+
+    if (name == NULL)
+        return DLOCK_LOST;
+    memory_store_reap(name, now_ns);
+    holder = memory_entry_find(name->holders, req->token);
+    if (holder == NULL) {
+        memory_queue_pass_on(store, name, now_ns);
+        return DLOCK_LOST;
+    }
+    memory_entry_extend(holder, req->ttl_ms, now_ns);
+    if ((req->flags & DLOCK_REQ_DOWNGRADE) != 0)
+        holder->mode = DLOCK_SHARED;
+    memory_queue_pass_on(store, name, now_ns); /* readers may join it now */
+    memory_queue_describe(&op->grant, name, holder, req->ttl_ms, now_ns);
+    return DLOCK_OK;
 }

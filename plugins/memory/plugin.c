@@ -10,8 +10,8 @@
  */
 #include "lib/deadline_cond.h"
 #include "queue.h"
-#include "registry.h"
 #include "session.h"
+#include "store.h"
 
 #include <unistd.h>
 
@@ -19,6 +19,21 @@
     (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_WATCH |   \
      DLOCK_CAP_QUEUE | DLOCK_CAP_CONCURRENT | DLOCK_CAP_PRIVATE | DLOCK_CAP_LIMIT | \
      DLOCK_CAP_KEEP | DLOCK_CAP_DATA)
+
+/* INVALID. */
+static enum dlock_status config_read(struct memory_config *config,
+                                     const struct dlock_target *target, struct dlock_error *err)
+{
+    config->id = target->hosts[0];
+    if (config->id == NULL || target->hosts[1] != NULL)
+        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_INVALID, 0,
+                          "want one store name, as in memory://x");
+    if (target->path[0] != '\0' || target->user != NULL || target->password != NULL)
+        return dlock_fail(err, MEMORY_ORIGIN, DLOCK_INVALID, 0,
+                          "memory://%s takes no user, password or path", config->id);
+    config->waiter_ttl_ms = target->number(target, "waiter_lease");
+    return DLOCK_OK;
+}
 
 #define NOT_HELD "the name is not held by this token"
 
@@ -33,7 +48,7 @@ static enum dlock_status memory_init(const struct dlock_host *host, struct dlock
 {
     (void)host;
     (void)err;
-    memory_registry_init();
+    memory_store_init();
     return DLOCK_OK;
 }
 
@@ -42,12 +57,12 @@ static enum dlock_status memory_open(void *self, const struct dlock_host *host,
                                      struct dlock_session_info *info, struct dlock_error *err)
 {
     struct memory_session *session = self;
-    enum dlock_status status = memory_config_read(&session->config, target, err);
+    enum dlock_status status = config_read(&session->config, target, err);
 
     (void)deadline_ns; /* nothing here waits for long */
     if (status != DLOCK_OK)
         return status;
-    if (memory_registry_is_child())
+    if (memory_store_is_child())
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_FORKED, 0,
                           "memory://%s cannot be opened in a forked child of a process that "
                           "used the memory plugin; open it after exec",
@@ -55,7 +70,7 @@ static enum dlock_status memory_open(void *self, const struct dlock_host *host,
     session->host = host;
     if (dl_deadline_cond_init(&session->news.wake) != 0)
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no condition variable");
-    session->store = memory_registry_ref(session->config.id, host);
+    session->store = memory_store_ref(session->config.id, host);
     if (session->store == NULL) {
         (void)pthread_cond_destroy(&session->news.wake);
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no memory for store %s",
@@ -71,7 +86,7 @@ static void memory_close(void *self, bool forked)
 
     if (forked || session->store == NULL)
         return;
-    memory_registry_unref(session->store, session->host);
+    memory_store_unref(session->store, session->host);
     (void)pthread_cond_destroy(&session->news.wake);
     session->store = NULL;
 }
@@ -97,7 +112,7 @@ static enum dlock_status memory_renew(void *self, struct dlock_lease_op *const *
     (void)err;
     (void)pthread_mutex_lock(&session->store->mutex);
     for (size_t i = 0; i < n; i++)
-        ops[i]->status = memory_renew_lease(session, ops[i]);
+        ops[i]->status = memory_lease_renew(session, ops[i]);
     (void)pthread_mutex_unlock(&session->store->mutex);
     return DLOCK_OK;
 }

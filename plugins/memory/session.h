@@ -3,19 +3,24 @@
  * session.h - a session, and what the slots do with it.
  *
  *   plugin    the slots, in the order of plugin.h
- *   lease     try, unlock, dequeue, break        renew    extending leases
- *   watch     sleeping until a grant             inspect  names and holders
- *   queue     holders and the next waiter        config   the settings of a URI
- *   registry  the stores of this process         store    the names of one store
- *   entry     a queue entry or a lease           waiter   a thread that sleeps
+ *   lease     try, renew, unlock, dequeue, break   inspect  names and holders
+ *   watch     sleeping until a grant               queue    holders and the next waiter
+ *   store     the stores of this process: their names, entries and sleeping threads
  *
  * A file calls only files below it.
  */
 #ifndef MEMORY_SESSION_H
 #define MEMORY_SESSION_H
 
-#include "config.h"
 #include "store.h"
+
+#define MEMORY_ORIGIN "memory"
+
+/* The settings of a URI. */
+struct memory_config {
+    const char *id;        /* borrowed from the target */
+    int64_t waiter_ttl_ms; /* how long a queue entry lasts, and a grant to a waiter */
+};
 
 /* What core allocates for `self`. */
 struct memory_session {
@@ -38,7 +43,7 @@ const char *memory_lease_break(const struct memory_session *session, const unsig
                                uint32_t len, const char *owner);
 
 /* Fills op->grant. OK, LOST. */
-enum dlock_status memory_renew_lease(const struct memory_session *session,
+enum dlock_status memory_lease_renew(const struct memory_session *session,
                                      struct dlock_lease_op *op);
 
 /* Sleeps until the token is granted the name (OK, *grant is filled), until a trylock may succeed

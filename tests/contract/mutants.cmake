@@ -46,27 +46,27 @@ dlt_add_mutant(lets_everybody_in queue.c exclusion_handles
 dlt_add_mutant(releases_for_anybody lease.c loss_found_by_unlock
   "mine = entry != NULL && (entry->fence != 0 || queued_too)"
   "entry = entry != NULL ? entry : name->holders; mine = entry != NULL")
-dlt_add_mutant(renews_for_anybody renew.c loss_by_break
+dlt_add_mutant(renews_for_anybody lease.c loss_by_break
   "    if (name == NULL)
         return DLOCK_LOST;"
   "    op->grant.lease_ms = req->ttl_ms;
     if (name == NULL || memory_queue_find(name, req->token) == NULL)
         return DLOCK_OK;")
-dlt_add_mutant(shortens_a_lease entry.c renew_with_another_ttl
+dlt_add_mutant(shortens_a_lease store.c renew_with_another_ttl
   "if (expires_ns > entry->expires_ns)" "if (expires_ns > 0)")
-dlt_add_mutant(ends_leases_early entry.c wait_ends_by_expiry
+dlt_add_mutant(ends_leases_early store.c wait_ends_by_expiry
   "now_ns + lease_ms * DL_NS_PER_MS" "now_ns + lease_ms * DL_NS_PER_MS / 2")
-dlt_add_mutant(ends_leases_late entry.c wait_ends_by_expiry
+dlt_add_mutant(ends_leases_late store.c wait_ends_by_expiry
   "now_ns + lease_ms * DL_NS_PER_MS" "now_ns + (lease_ms + 3000) * DL_NS_PER_MS")
-dlt_add_mutant(ends_leases_on_whole_seconds entry.c lease_ends_on_time
+dlt_add_mutant(ends_leases_on_whole_seconds store.c lease_ends_on_time
   "if (entry->expires_ns <= now_ns)" "if (entry->expires_ns / 1000000000 * 1000000000 <= now_ns)")
-dlt_add_mutant(ends_leases_a_little_late entry.c lease_ends_on_time
+dlt_add_mutant(ends_leases_a_little_late store.c lease_ends_on_time
   "now_ns + lease_ms * DL_NS_PER_MS" "now_ns + (lease_ms + 1200) * DL_NS_PER_MS")
 dlt_add_mutant(repeats_a_fence queue.c fence_rises
   "atomic_fetch_add(&last_fence, 1 + MEMORY_FENCE_ROOM)" "atomic_load(&last_fence)")
 dlt_add_mutant(forgets_to_wake queue.c wait_ends_by_unlock
   "memory_waiter_wake(name->waiters, head->token)" "(void)name->waiters")
-dlt_add_mutant(cannot_be_interrupted waiter.c wait_can_be_cancelled
+dlt_add_mutant(cannot_be_interrupted store.c wait_can_be_cancelled
   "waiter->interrupted = true" "waiter->interrupted = false")
 dlt_add_mutant(folds_case store.c names_are_bytes
   "memcmp(a->bytes, b->bytes, common)"
@@ -83,7 +83,7 @@ dlt_add_mutant(lists_everything inspect.c list_by_prefix
 dlt_add_mutant(breaks_any_owner lease.c break_by_owner
   "owner == NULL || strcmp(owner, holder) == 0" "owner == NULL || holder[0] != 0")
 dlt_add_mutant(leaks_a_descriptor plugin.c exec_closes_descriptors
-  "    memory_registry_init();" "    memory_registry_init(); (void)!dup(0);")
+  "    memory_store_init();" "    memory_store_init(); (void)!dup(0);")
 dlt_add_mutant(readers_pass_a_waiting_writer lease.c shared_stream_and_a_writer
   "memory_entry_append(&name->queue, entry);"
   "if (req->mode == DLOCK_SHARED) { entry->next = name->queue; name->queue = entry; }
@@ -100,11 +100,11 @@ dlt_add_mutant(lets_readers_in_with_a_writer queue.c shared_excludes_exclusive
   "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (mode == DLOCK_SHARED)")
 dlt_add_mutant(lets_a_writer_in_with_readers queue.c shared_by_many
   "if (mode == DLOCK_SHARED && list->mode == DLOCK_SHARED)" "if (list->mode == DLOCK_SHARED)")
-dlt_add_mutant(renews_all_readers renew.c shared_each_its_own_ttl
+dlt_add_mutant(renews_all_readers lease.c shared_each_its_own_ttl
   "    memory_entry_extend(holder, req->ttl_ms, now_ns);"
   "    for (struct memory_entry *e = name->holders; e != NULL; e = e->next)
         memory_entry_extend(e, req->ttl_ms, now_ns);")
-dlt_add_mutant(buries_all_readers_together entry.c shared_each_its_own_ttl
+dlt_add_mutant(buries_all_readers_together store.c shared_each_its_own_ttl
   "    while (*list != NULL) {
         struct memory_entry *entry = *list;
 
@@ -116,9 +116,9 @@ dlt_add_mutant(buries_all_readers_together entry.c shared_each_its_own_ttl
         struct memory_entry *entry = *list;
 
         if (dead)")
-dlt_add_mutant(does_not_downgrade renew.c downgrade_lets_readers_in
+dlt_add_mutant(does_not_downgrade lease.c downgrade_lets_readers_in
   "holder->mode = DLOCK_SHARED;" "holder->mode = holder->mode;")
-dlt_add_mutant(downgrades_with_a_gap renew.c downgrade_leaves_no_gap
+dlt_add_mutant(downgrades_with_a_gap lease.c downgrade_leaves_no_gap
   "        holder->mode = DLOCK_SHARED;"
   "    {
         name->holders = NULL;
@@ -127,7 +127,7 @@ dlt_add_mutant(downgrades_with_a_gap renew.c downgrade_leaves_no_gap
         holder->next = name->holders;
         name->holders = holder;
     }")
-dlt_add_mutant(drops_the_queue_at_a_downgrade renew.c downgrade_keeps_the_order
+dlt_add_mutant(drops_the_queue_at_a_downgrade lease.c downgrade_keeps_the_order
   "        holder->mode = DLOCK_SHARED;"
   "    {
         holder->mode = DLOCK_SHARED;
@@ -135,9 +135,9 @@ dlt_add_mutant(drops_the_queue_at_a_downgrade renew.c downgrade_keeps_the_order
             if (c->mode == DLOCK_EXCLUSIVE)
                 c->expires_ns = now_ns;
     }")
-dlt_add_mutant(does_not_renew_readers renew.c downgrade_is_renewed
+dlt_add_mutant(does_not_renew_readers lease.c downgrade_is_renewed
   "    if (holder == NULL)" "    if (holder == NULL || holder->mode == DLOCK_SHARED)")
-dlt_add_mutant(downgrades_anybody renew.c downgrade_or_a_refusal
+dlt_add_mutant(downgrades_anybody lease.c downgrade_or_a_refusal
   "    if (name == NULL)
         return DLOCK_LOST;
     memory_store_reap"
@@ -201,7 +201,7 @@ dlt_add_mutant(counts_a_hand_off_as_nothing queue.c handoff_fences_rise
 dlt_add_mutant(hides_waiters_from_the_holder queue.c handoff_lets_others_in
   "    grant->waiters = memory_queue_count(name, now_ns);"
   "    grant->waiters = 0;")
-dlt_add_mutant(renews_what_was_released renew.c adopt_twice
+dlt_add_mutant(renews_what_was_released lease.c adopt_twice
   "    if (name == NULL)
         return DLOCK_LOST;"
   "    op->grant.lease_ms = req->ttl_ms;
@@ -217,7 +217,7 @@ dlt_add_mutant(keeps_nothing lease.c keep_takes_the_name
   "dlock_request_keep_ms(req) > 0)" "dlock_request_keep_ms(req) > 100000)")
 dlt_add_mutant(keeps_the_data_of_a_kept_name lease.c data_end_with_the_claim
   "    entry->data_len = 0;\n" "")
-dlt_add_mutant(publishes_one_byte_less entry.c data_are_bytes
+dlt_add_mutant(publishes_one_byte_less store.c data_are_bytes
   "entry->data_len = data_len;" "entry->data_len = data_len > 256 ? 256 : data_len;")
 dlt_add_mutant(shows_the_data_of_the_first inspect.c data_of_each_holder
   "memcpy(found->data, c->data, c->data_len);"

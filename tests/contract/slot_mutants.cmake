@@ -17,7 +17,7 @@ dlt_add_slot_mutant(grants_one_reader queue.c readers_are_granted_together
   "        head = name->queue;
     }" "        head = NULL;
     }")
-dlt_add_slot_mutant(downgrades_nothing renew.c downgrade_wakes_readers
+dlt_add_slot_mutant(downgrades_nothing lease.c downgrade_wakes_readers
   "holder->mode = DLOCK_SHARED" "holder->mode = holder->mode")
 dlt_add_slot_mutant(breaks_one_reader lease.c break_one_reader_or_all
   "        entry = next;" "        entry = refusal == NULL ? NULL : next;")
@@ -26,7 +26,7 @@ dlt_add_slot_mutant(barges lease.c dead_holder_is_followed
   "    if ((req->flags & DLOCK_REQ_ENQUEUE) == 0) { entry->next = name->queue; name->queue = entry; }
     else memory_entry_append(&name->queue, entry);")
 dlt_add_slot_mutant(grants_to_the_dead store.c entry_ends_by_itself
-  "    memory_entry_reap(&name->queue, now_ns);" "")
+  "    entries_reap(&name->queue, now_ns);" "")
 dlt_add_slot_mutant(refresh_enqueues lease.c refresh_never_enqueues
   "known == NULL && !refresh" "known == NULL")
 dlt_add_slot_mutant(leave_keeps_the_grant lease.c dequeue_passes_on

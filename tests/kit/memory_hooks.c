@@ -2,7 +2,7 @@
 /* The functions that tests call: clock, faults, counts. */
 #include "lib/deadline_cond.h"
 #include "memory_hooked.h"
-#include "registry.h"
+#include "store.h"
 
 #include <search.h>
 #include <stdatomic.h>
@@ -260,14 +260,14 @@ unsigned memory_hooks_deliver(const char *store, enum dlock_status *last)
         struct hooked_late *late = hooks->late;
         struct memory_session session = {
             .host = late->host,
-            .store = memory_registry_ref(store, late->host),
+            .store = memory_store_ref(store, late->host),
             .config = late->config,
         };
 
         if (session.store == NULL)
             abort();
         *last = late_execute(late, &session);
-        memory_registry_unref(session.store, late->host);
+        memory_store_unref(session.store, late->host);
         hooks->late = late->next;
         free(late);
         count++;

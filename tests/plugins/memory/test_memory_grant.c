@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/memory/waiter.c plugins/memory/queue.c */
+/* Tests: plugins/memory/store.c plugins/memory/queue.c */
 /* Does a grant of memory:// wake the one that it is for, and that one alone? With threads, on the
  * real clock; no place and no deadline ends by itself here, unless a test is about that. */
 #include "memory_fixture.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/memory/plugin.c plugins/memory/lease.c plugins/memory/store.c */
-/* Tests: plugins/memory/config.c plugins/memory/entry.c plugins/memory/registry.c */
-/* Tests: plugins/memory/inspect.c plugins/memory/renew.c */
+/* Tests: plugins/memory/inspect.c */
 /* Does each slot of memory:// keep its clauses of plugin.h? Time is virtual. */
 #include "memory_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/memory/watch.c plugins/memory/waiter.c */
+/* Tests: plugins/memory/watch.c plugins/memory/store.c */
 /* Does a waiter of memory:// sleep, and wake when it must? With threads, on the real clock; each
  * wait that must end by itself is bounded by a deadline far away. */
 #include "memory_fixture.h"
