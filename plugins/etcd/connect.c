@@ -2,7 +2,7 @@
 #include "connect.h"
 #include "errmap.h"
 #include "lib/printable.h"
-#include "net/stream_connect.h"
+#include "net/stream.h"
 #include "rpc.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "async.h"
 #include "connect_thread.h"
 #include "net/cloexec.h"
-#include "net/keep_alive.h"
+#include "net/stream.h"
 #include "peer.h"
 
 #include <errno.h>
@@ -184,7 +184,7 @@ static enum dlock_status connect_with(struct my_connection *conn, const char *pa
     }
     conn->socket = mysql_get_socket(conn->mysql) + 1;
     if (conn->for_queue) /* which waits for long, and has no deadline that would end it */
-        keep_alive_start(conn->socket - 1);
+        stream_keep_alive(conn->socket - 1);
     /* With TLS the library reads whole records, by read(2). */
     if (conn->tls)
         (void)fcntl(conn->socket - 1, F_SETFL, fcntl(conn->socket - 1, F_GETFL) | O_NONBLOCK);

@@ -7,7 +7,7 @@
  * only a stream_receive or a stream_connect_tls that timed out may be repeated. An open stream
  * moves in memory by stream_move only. One thread at a time uses it, except for the steps below.
  *
- * stream_connect.h opens a stream, tls.h has TLS. A plugin that shares a connection between threads
+ * tls.h has TLS. A plugin that shares a connection between threads
  * uses stream_try_send and stream_try_receive with its own poll.
  */
 #ifndef NET_STREAM_H
@@ -33,6 +33,8 @@ enum stream_result {
     STREAM_INVALID  /* an argument is impossible: the path is too long */
 };
 
+struct tls;
+
 struct stream {
     int fd;       /* -1: closed */
     void *ssl;    /* SSL of OpenSSL; NULL: plain */
@@ -48,6 +50,34 @@ void stream_init(struct stream *stream, const struct dlock_host *host);
 
 /* Makes *to the stream that *from is, and *from a closed one. */
 void stream_move(struct stream *to, struct stream *from);
+
+/* STREAM_FAILED: no server answers, or the name of the host is unknown. STREAM_REFUSED: this user
+ * may not open the socket. */
+enum stream_result stream_connect(struct stream *stream, const struct address *address,
+                                  int64_t deadline_ns);
+enum stream_result stream_connect_unix(struct stream *stream, const char *path,
+                                       int64_t deadline_ns);
+
+/* Starts TLS on a connected stream. name: the certificate must be for this name, and the server is
+ * told it (SNI). After STREAM_TIMEOUT another call goes on with the handshake. */
+enum stream_result stream_connect_tls(struct stream *stream, const struct tls *tls,
+                                      const char *name, int64_t deadline_ns);
+
+/* The first bytes of the answer to this on a connection of its own. 0: there is none in time. */
+size_t stream_ask_apart(const struct dlock_host *host, const struct address *address,
+                        const void *question, size_t len, void *answer, size_t size,
+                        int64_t deadline_ns);
+/* Whether a server that hangs up speaks TLS. It is asked apart. */
+bool stream_wants_tls(const struct dlock_host *host, const struct address *address,
+                      int64_t deadline_ns);
+
+/*
+ * Connecting in steps that do not wait. After a begin that returned STREAM_OK, repeat the step when
+ * poll finds *events, until it does not return STREAM_TIMEOUT. tls_begin and tls_step do the same
+ * for TLS.
+ */
+enum stream_result stream_connect_begin(struct stream *stream, const struct addrinfo *to);
+enum stream_result stream_connect_step(struct stream *stream, short *events);
 
 /* Sends all bytes. *begun: a byte may have been sent. */
 enum stream_result stream_send(struct stream *stream, const void *bytes, size_t len,
@@ -83,11 +113,8 @@ bool stream_idle(struct stream *stream);
 /* Sends nothing to the server. */
 void stream_close(struct stream *stream);
 
-/* ---- for stream_connect.c ---- */
-
-/* Waits for POLLIN or POLLOUT. STREAM_OK: try again. */
-enum stream_result stream_poll(struct stream *stream, short events, int64_t deadline_ns);
-/* Sets `why` to what and the text of this errno. STREAM_FAILED. */
-enum stream_result stream_errno(struct stream *stream, const char *what, int code);
+/* Of a socket with a connection: the kernel notices in seconds, not in hours, that the peer has
+ * vanished, and sends small messages at once. No change to a unix socket. */
+void stream_keep_alive(int fd);
 
 #endif

@@ -3,17 +3,19 @@
  * tls.h - TLS of a stream, by OpenSSL: options, certificates, handshake and I/O.
  *
  * A client makes one struct tls from the options of its URI, and its streams share it. The
- * functions wait for nothing and raise no signal: stream.c and stream_connect.c poll.
+ * functions wait for nothing and raise no signal: stream.c polls.
  *
- *   tls_option.c, tls_file.c         the options of a URI and their files; need no OpenSSL
- *   tls.c, tls_bio.c, tls_context.c  OpenSSL
- *   tls_late.c, tls_module.c         load these as a module, when the first tls_new is called
+ *   tls_option.c                the options of a URI and their files; needs no OpenSSL
+ *   tls.c                       OpenSSL
+ *   tls_late.c, tls_module.c    load it as a module, when the first tls_new is called
  */
 #ifndef NET_TLS_H
 #define NET_TLS_H
 
 #include "net/stream.h"
-#include "net/tls_file.h"
+
+#define TLS_WHY_SIZE  176  /* holds a message of tls_file_why whole */
+#define TLS_PATH_SIZE 4200 /* a path that is cut off is too long for the system, too */
 
 enum tls_verify {
     TLS_VERIFY_FULL, /* a valid certificate for the name of the server */
@@ -59,6 +61,17 @@ enum dlock_status tls_options_take(struct tls_options *options, const struct dlo
  * False: a file cannot be read; why (TLS_WHY_SIZE) says so. */
 bool tls_options_check(const struct tls_options *options, char *why, size_t size);
 
+/* Files of options. A message is "ca=/etc/ca.pem: No such file or directory", with the end of a
+ * long path. */
+
+/* A relative path counts from `directory`, or from the working directory if that is NULL. Returns
+ * path, or buf (TLS_PATH_SIZE). */
+const char *tls_file_from(const char *directory, const char *path, char *buf);
+
+void tls_file_why(const char *option, const char *path, const char *what, char *why, size_t size);
+/* False: the file cannot be read; why says so. */
+bool tls_file_check(const char *option, const char *path, char *why, size_t size);
+
 /* ---- tls.c, or tls_late.c ---- */
 
 /* NULL: *status is set, and why (TLS_WHY_SIZE) has the reason. INVALID: a file is wrong; NOMEM;
@@ -68,7 +81,7 @@ struct tls *tls_new(const struct tls_options *options, enum dlock_status *status
                     size_t why_size);
 void tls_free(struct tls *tls);
 
-/* The handshake in steps that do not wait: see stream_connect.h. STREAM_FAILED from tls_begin: a
+/* The handshake in steps that do not wait: see stream.h. STREAM_FAILED from tls_begin: a
  * file cannot be used now, as while it is replaced. From tls_step it may mean that a certificate
  * was refused, and a file has been changed since: the next connection may do better. */
 enum stream_result tls_begin(struct stream *stream, const struct tls *tls, const char *name);

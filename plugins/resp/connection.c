@@ -2,7 +2,7 @@
 #include "resp/connection.h"
 #include "lib/secret.h"
 #include "lib/time.h"
-#include "net/stream_connect.h"
+#include "net/stream.h"
 #include "resp/error.h"
 
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "greet.h"
 #include "lib/time.h"
-#include "net/stream_connect.h"
+#include "net/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

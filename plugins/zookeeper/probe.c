@@ -4,7 +4,7 @@
 #include "inspect.h"
 #include "lib/printable.h"
 #include "list.h"
-#include "net/stream_connect.h"
+#include "net/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

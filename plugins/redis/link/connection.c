@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis/link/connection.h"
 #include "lib/time.h"
-#include "net/stream_connect.h"
+#include "net/stream.h"
 #include "resp/error.h"
 
 #include <string.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/net/address.c plugins/net/resolve.c plugins/net/spin.c plugins/resp/command.c */
-/* Tests: plugins/net/keep_alive.c */
 /* The parts of plugins/net and plugins/resp that need no server: addresses, spinning, commands. */
-#include "connection.h"
 #include "fake_host.h"
-#include "net/keep_alive.h"
+#include "link/connection.h"
 #include "net/resolve.h"
 #include "net/spin.h"
+#include "net/stream.h"
 #include "resp/command.h"
 #include "resp/guard.h"
 
@@ -74,7 +73,7 @@ Test(support, a_vanished_peer_is_noticed_in_seconds)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     cr_assert_geq(fd, 0);
-    keep_alive_start(fd);
+    stream_keep_alive(fd);
     cr_assert_eq(option_of(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
     cr_assert_leq(option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE) +
                       option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL) *

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: plugins/net/tls_module.c plugins/net/tls_file.c
+# Tests: plugins/net/tls_module.c plugins/net/tls_option.c
 # What reaches the server, and who else may use it? TAP.
 #
 #     with_server redis -- commands.sh SOURCE-DIRECTORY BIN-DIRECTORY {port} COUNT

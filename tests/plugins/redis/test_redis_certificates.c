@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/net/tls_context.c */
+/* Tests: plugins/net/tls.c */
 /* Certificates are renewed while a client is open: each new connection uses what is in the files
  * (C17). */
 #include "redis_kit.h"

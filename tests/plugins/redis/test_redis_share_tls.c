@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/net/tls.c plugins/net/tls_bio.c plugins/net/tls_late.c */
+/* Tests: plugins/net/tls.c plugins/net/tls_late.c */
 /*
  * test_redis_share.c over TLS: a connection of OpenSSL is shared, and who reads on it spins. The
  * program is linked with --wrap, so that it sees whether two threads are ever inside OpenSSL with
