@@ -95,7 +95,7 @@ static void session_wanted(void *arg)
 }
 
 /* dlock_host.session_caps */
-static void session_caps(void *arg, void *self, uint32_t caps)
+static void session_caps(void *arg, void *self, uint64_t caps)
 {
     struct dlock_client *client = arg;
 

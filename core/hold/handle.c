@@ -85,7 +85,7 @@ void dl_handle_begin_claim_locked(struct dlock_handle *lock,
 enum dlock_status dl_handle_supported(const struct dlock_handle *lock, enum dlock_mode mode,
                                       struct dlock_error *err)
 {
-    uint32_t caps = dl_session_pool_caps(&lock->client->pool);
+    uint64_t caps = dl_session_pool_caps(&lock->client->pool);
 
     if (lock->options->must_fence && (caps & DLOCK_CAP_FENCE) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: this store gives no fencing tokens");

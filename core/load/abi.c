@@ -17,9 +17,9 @@
 #define SESSION_SIZE_MAX (1024 * 1024)
 #define ATTEMPT_SIZE_MAX (64 * 1024)
 
-/* The smallest descriptor and table: those of ABI 2.0, the table up to its last required slot. */
-#define PLUGIN_SIZE_MIN (offsetof(struct dlock_plugin, ops) + sizeof(void *))
-#define OPS_SIZE_MIN    offsetof(struct dlock_backend_ops, forget)
+/* The descriptor and the table of ABI 3.0. */
+#define PLUGIN_SIZE_MIN (offsetof(struct dlock_plugin, strategies) + sizeof(void *))
+#define OPS_SIZE_MIN    (offsetof(struct dlock_backend_ops, server_of) + sizeof(slot_fn *))
 
 /* Bits are given out one after the other, so that a bit that is not in the map is seen. */
 _Static_assert((DLOCK_CAP_ALL & (DLOCK_CAP_ALL + 1)) == 0, "a gap in DLOCK_CAP_MAP");
@@ -34,7 +34,7 @@ struct check {
 __attribute__((format(printf, 2, 3))) static enum dlock_status refuse(const struct check *check,
                                                                       const char *format, ...)
 {
-    char why[DL_OPTION_WHY + 32];
+    char why[DL_OPTION_WHY + 64];
     va_list args;
 
     va_start(args, format);
@@ -52,32 +52,37 @@ static enum dlock_status size_check(const struct check *check, const char *what,
                   smallest, sizeof(slot_fn *), size);
 }
 
-static enum dlock_status header_check(const struct check *check, const struct dlock_plugin *d)
+static enum dlock_status ops_check(const struct check *check, const struct dlock_backend_ops *ops)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
+    if (ops == NULL)
+        return refuse(check, "ops: expected a table, got NULL");
+    status = size_check(check, "ops", ops->struct_size, OPS_SIZE_MIN);
+    if (status != DLOCK_OK)
+        return status;
+    if (ops->session_size > SESSION_SIZE_MAX)
+        return refuse(check, "ops session_size: expected at most %d, got %u", SESSION_SIZE_MAX,
+                      ops->session_size);
+    if (ops->attempt_size > ATTEMPT_SIZE_MAX)
+        return refuse(check, "ops attempt_size: expected at most %d, got %u", ATTEMPT_SIZE_MAX,
+                      ops->attempt_size);
+    return DLOCK_OK;
+}
+
+static enum dlock_status header_check(const struct check *check, const struct dlock_plugin *d)
+{
     if (d == NULL)
         return refuse(check, "expected a descriptor, got NULL");
     if (d->magic != DLOCK_PLUGIN_MAGIC)
         return refuse(check, "magic: expected 0x%08x, got 0x%08x", DLOCK_PLUGIN_MAGIC, d->magic);
     if (d->abi_major != DLOCK_PLUGIN_ABI_MAJOR)
-        return refuse(check, "ABI major: expected %u, got %u (built for another dlock)",
-                      DLOCK_PLUGIN_ABI_MAJOR, d->abi_major);
-    status = size_check(check, "descriptor", d->struct_size, PLUGIN_SIZE_MIN);
-    if (status != DLOCK_OK)
-        return status;
-    if (d->ops == NULL)
-        return refuse(check, "ops: expected a table, got NULL");
-    status = size_check(check, "ops", d->ops->struct_size, OPS_SIZE_MIN);
-    if (status != DLOCK_OK)
-        return status;
-    if (d->ops->session_size > SESSION_SIZE_MAX)
-        return refuse(check, "ops session_size: expected at most %d, got %u", SESSION_SIZE_MAX,
-                      d->ops->session_size);
-    if (d->ops->attempt_size > ATTEMPT_SIZE_MAX)
-        return refuse(check, "ops attempt_size: expected at most %d, got %u", ATTEMPT_SIZE_MAX,
-                      d->ops->attempt_size);
-    return DLOCK_OK;
+        return refuse(check,
+                      "plugin ABI: expected %u, got %u.%u: the plugin was built for %s dlock, and "
+                      "has to be built for this one",
+                      DLOCK_PLUGIN_ABI_MAJOR, d->abi_major, d->abi_minor,
+                      d->abi_major < DLOCK_PLUGIN_ABI_MAJOR ? "an older" : "a newer");
+    return size_check(check, "descriptor", d->struct_size, PLUGIN_SIZE_MIN);
 }
 
 static enum dlock_status names_check(const struct check *check, const struct dlock_plugin *d)
@@ -176,7 +181,7 @@ static enum dlock_status caps_pair(const struct check *check, const struct dl_pl
 
 /* The first capability needs the second. */
 static const struct {
-    uint32_t cap, needs;
+    uint64_t cap, needs;
     const char *cap_name, *needs_name;
 } implications[] = {
     {DLOCK_CAP_QUEUE, DLOCK_CAP_WATCH, "QUEUE", "WATCH"},
@@ -185,16 +190,16 @@ static const struct {
 };
 
 /* A lease lives in one place [SES-1] [TET-1]. */
-static enum dlock_status caps_exclude(const struct check *check, uint32_t caps)
+static enum dlock_status caps_exclude(const struct check *check, uint64_t caps)
 {
-    uint32_t both = DLOCK_CAP_SESSION | DLOCK_CAP_TETHERED;
+    const uint64_t both = DLOCK_CAP_SESSION | DLOCK_CAP_TETHERED;
 
     if ((caps & both) == both)
         return refuse(check, "capability TETHERED: expected no SESSION with it, got both");
     return DLOCK_OK;
 }
 
-static enum dlock_status caps_imply(const struct check *check, uint32_t caps)
+static enum dlock_status caps_imply(const struct check *check, uint64_t caps)
 {
     for (size_t i = 0; i < sizeof implications / sizeof implications[0]; i++)
         if ((caps & implications[i].cap) != 0 && (caps & implications[i].needs) == 0)
@@ -203,27 +208,98 @@ static enum dlock_status caps_imply(const struct check *check, uint32_t caps)
     return DLOCK_OK;
 }
 
-static void descriptor_copy(const struct dlock_plugin *d, struct dl_plugin *out)
+/* A newer plugin's other capabilities belong to slots that are cut off. */
+static void ops_copy(struct dl_plugin *out, uint64_t caps, const struct dlock_backend_ops *ops)
 {
-    static const struct dlock_option_spec no_options[] = {{0}};
-    size_t size = d->ops->struct_size;
+    const size_t size = ops->struct_size;
 
-    *out = (struct dl_plugin){
-        .name = d->name,
-        .version = d->version,
-        .schemes = d->schemes,
-        .options = d->options != NULL ? d->options : no_options,
-        .caps =
-            d->caps & DLOCK_CAP_ALL, /* a newer plugin's other bits belong to slots cut off here */
-        .init = d->init,
-    };
-    memcpy(&out->ops, d->ops, size < sizeof out->ops ? size : sizeof out->ops);
+    out->caps = caps & DLOCK_CAP_ALL;
+    memset(&out->ops, 0, sizeof out->ops);
+    memcpy(&out->ops, ops, size < sizeof out->ops ? size : sizeof out->ops);
     out->ops.struct_size = sizeof out->ops;
+}
+
+/* One way to keep locks: a table and its capabilities. */
+static enum dlock_status way_check(const struct check *check, struct dl_plugin *plugin,
+                                   uint64_t caps, const struct dlock_backend_ops *ops)
+{
+    enum dlock_status status = ops_check(check, ops);
+
+    if (status != DLOCK_OK)
+        return status;
+    ops_copy(plugin, caps, ops);
+    status = required_check(check, &plugin->ops);
+    if (status == DLOCK_OK)
+        status = caps_pair(check, plugin);
+    if (status == DLOCK_OK)
+        status = caps_imply(check, plugin->caps);
+    return status == DLOCK_OK ? caps_exclude(check, plugin->caps) : status;
+}
+
+static bool is_value_of(const struct dlock_option_spec *option, const char *name)
+{
+    int64_t ignored;
+    char why[DL_OPTION_WHY];
+
+    return strchr(name, '|') == NULL && dl_option_parse(option, name, &ignored, why);
+}
+
+static size_t values_count(const char *range)
+{
+    size_t count = 1;
+
+    for (; *range != '\0'; range++)
+        count += *range == '|';
+    return count;
+}
+
+/* [STG-1] */
+static enum dlock_status strategy_names_check(const struct check *check,
+                                              const struct dlock_strategy *strategies,
+                                              const struct dlock_option_spec *options)
+{
+    const struct dlock_option_spec *option = dl_option_find(options, "strategy");
+    size_t count = 0;
+
+    if (option == NULL || strcmp(option->type, "enum") != 0 || option->fallback == NULL)
+        return refuse(check, "strategies: expected an option 'strategy', an enum with a default");
+    for (; strategies[count].name != NULL; count++) {
+        if (!is_value_of(option, strategies[count].name))
+            return refuse(check, "strategy %.32s: expected a value of the option 'strategy'",
+                          strategies[count].name);
+        for (size_t i = 0; i < count; i++)
+            if (strcmp(strategies[i].name, strategies[count].name) == 0)
+                return refuse(check, "strategy %.32s: expected one of that name, got two",
+                              strategies[count].name);
+    }
+    if (count != values_count(option->range))
+        return refuse(check, "strategies: expected one for each value of the option 'strategy'");
+    return DLOCK_OK;
+}
+
+static enum dlock_status ways_check(const struct check *check, const struct dlock_plugin *d,
+                                    struct dl_plugin *copy)
+{
+    enum dlock_status status = DLOCK_OK;
+    struct dl_plugin way;
+
+    if (d->strategies == NULL)
+        return way_check(check, copy, d->caps, d->ops);
+    if (d->ops != NULL || d->caps != 0)
+        return refuse(check, "strategies: expected no ops and no caps beside them");
+    status = strategy_names_check(check, d->strategies, copy->options);
+    for (const struct dlock_strategy *s = d->strategies; status == DLOCK_OK && s->name != NULL;
+         s++) {
+        status = way_check(check, &way, s->caps, s->ops);
+        copy->caps |= way.caps;
+    }
+    return status;
 }
 
 enum dlock_status dl_abi_check(const struct dlock_plugin *descriptor, const char *where,
                                struct dl_plugin *out, struct dlock_error *err)
 {
+    static const struct dlock_option_spec no_options[] = {{0}};
     struct check check = {where, err};
     struct dl_plugin copy = {0};
     enum dlock_status status = header_check(&check, descriptor);
@@ -232,19 +308,32 @@ enum dlock_status dl_abi_check(const struct dlock_plugin *descriptor, const char
         status = names_check(&check, descriptor);
     if (status != DLOCK_OK)
         return status;
-    descriptor_copy(descriptor, &copy);
+    copy = (struct dl_plugin){
+        .name = descriptor->name,
+        .version = descriptor->version,
+        .schemes = descriptor->schemes,
+        .options = descriptor->options != NULL ? descriptor->options : no_options,
+        .init = descriptor->init,
+        .strategies = descriptor->strategies,
+    };
     status = options_check(&check, copy.options);
     if (status == DLOCK_OK)
-        status = required_check(&check, &copy.ops);
-    if (status == DLOCK_OK)
-        status = caps_pair(&check, &copy);
-    if (status == DLOCK_OK)
-        status = caps_imply(&check, copy.caps);
-    if (status == DLOCK_OK)
-        status = caps_exclude(&check, copy.caps);
+        status = ways_check(&check, descriptor, &copy);
     if (status == DLOCK_OK)
         *out = copy;
     return status;
+}
+
+void dl_abi_choose(const struct dl_plugin *plugin, const char *strategy, struct dl_plugin *out)
+{
+    const struct dlock_strategy *s = plugin->strategies;
+
+    *out = *plugin;
+    out->strategies = NULL;
+    while (s != NULL && s->name != NULL && strcmp(s->name, strategy) != 0)
+        s++;
+    if (s != NULL && s->name != NULL)
+        ops_copy(out, s->caps, s->ops);
 }
 
 enum dlock_status dl_abi_serves(const struct dl_plugin *plugin, const char *scheme,

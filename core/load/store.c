@@ -125,6 +125,14 @@ static void exposed_warn(const struct filling *filling, const char *what, const 
         dl_text_file_warn(filling->host, what, file);
 }
 
+static void strategy_choose(struct dl_store *store)
+{
+    if (store->plugin->strategies == NULL)
+        return;
+    dl_abi_choose(store->plugin, target_option(&store->target, "strategy"), &store->own_plugin);
+    store->plugin = &store->own_plugin;
+}
+
 /* store->parsed, plugin, what, file and defaults are set. */
 static enum dlock_status store_fill(struct dl_store *store, const struct filling *filling,
                                     struct dlock_error *err)
@@ -142,6 +150,7 @@ static enum dlock_status store_fill(struct dl_store *store, const struct filling
         status = password_load(store, &exposure, err);
     if (status != DLOCK_OK)
         return status;
+    strategy_choose(store);
     if (exposure == DL_EXPOSED_TO_ALL)
         exposed_warn(filling, "pass_file", store->password.file);
     if (filling->exposure == DL_EXPOSED_TO_ALL && strstr(store->uri, DL_SECRET_SHOWN) != NULL)
@@ -247,12 +256,12 @@ static enum dlock_status plugin_find(struct dl_store *store, const struct dlock_
 
     if (descriptor == NULL)
         return dl_registry_find(store->parsed.scheme, plugin_dirs, host, &store->plugin, err);
-    store->plugin = &store->static_plugin;
-    status = dl_abi_check(descriptor, "static", &store->static_plugin, err);
+    store->plugin = &store->own_plugin;
+    status = dl_abi_check(descriptor, "static", &store->own_plugin, err);
     if (status == DLOCK_OK)
-        status = dl_abi_serves(&store->static_plugin, store->parsed.scheme, err);
-    if (status == DLOCK_OK && store->static_plugin.init != NULL)
-        status = store->static_plugin.init(host, err);
+        status = dl_abi_serves(&store->own_plugin, store->parsed.scheme, err);
+    if (status == DLOCK_OK && store->own_plugin.init != NULL)
+        status = store->own_plugin.init(host, err);
     return status;
 }
 

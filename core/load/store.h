@@ -16,7 +16,7 @@
 struct dl_store_value;
 
 struct dl_store {
-    const struct dl_plugin *plugin; /* resident for the life of the process */
+    const struct dl_plugin *plugin; /* with the slots of the URI's strategy */
     struct dlock_target target;     /* given to open; its first member-holder is this struct */
     struct dl_settings settings;    /* core's own options */
     int64_t ttl_set_ms;             /* ttl= of the URI or the defaults; 0: neither has it */
@@ -25,12 +25,13 @@ struct dl_store {
     /* for core/load only */
     struct dl_uri parsed; /* target points into it; it has the password */
     struct dl_password_source password;
-    char *what;                     /* the source of the URI, for messages: "URI", "@/path" */
-    char *file;                     /* the path of "@/path"; NULL: the URI is not in a file */
-    char *defaults;                 /* from the client's options; NULL: none */
-    char *directory;                /* the working directory, for target */
-    struct dl_store_value *values;  /* one for each row of plugin->options */
-    struct dl_plugin static_plugin; /* plugin points to it after dl_store_open_static */
+    char *what;                    /* the source of the URI, for messages: "URI", "@/path" */
+    char *file;                    /* the path of "@/path"; NULL: the URI is not in a file */
+    char *defaults;                /* from the client's options; NULL: none */
+    char *directory;               /* the working directory, for target */
+    struct dl_store_value *values; /* one for each row of plugin->options */
+    struct dl_plugin own_plugin;   /* plugin points to it if there is a strategy, or after
+                                      dl_store_open_static */
 };
 
 /*

@@ -4,11 +4,11 @@
 #include <dlock/types.h>
 #include <stdio.h>
 
-void dl_caps_text(char *out, size_t size, uint32_t caps)
+void dl_caps_text(char *out, size_t size, uint64_t caps)
 {
 #define CAP_NAME(name, bit) {DLOCK_CAP_##name, #name},
     static const struct {
-        uint32_t cap;
+        uint64_t cap;
         const char *name;
     } names[] = {DLOCK_CAP_MAP(CAP_NAME){0, NULL}};
 #undef CAP_NAME

@@ -9,6 +9,6 @@
 #define DL_CAPS_TEXT_SIZE 192 /* enough for all of them */
 
 /* " FENCE QUEUE": a blank before each name; "": none. */
-void dl_caps_text(char *out, size_t size, uint32_t caps);
+void dl_caps_text(char *out, size_t size, uint64_t caps);
 
 #endif

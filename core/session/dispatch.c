@@ -33,13 +33,9 @@ static enum dlock_status status_check(const struct dl_plugin *plugin, const char
     return status;
 }
 
-/* A plugin of ABI 2.0 does not know the grid, and may say that its structure is shorter. */
 static enum dlock_status ttls_check(const struct dl_plugin *plugin, const char *slot,
                                     struct dlock_session_info *info, struct dlock_error *err)
 {
-    if (!DLOCK_HAS(info, ttl_step_ms))
-        info->ttl_least_ms = info->ttl_most_ms = info->ttl_step_ms = 0;
-    info->struct_size = sizeof *info;
     if (!dl_ttl_grid_valid(info))
         return dl_error(err, DLOCK_INTERNAL,
                         "plugin %s: %s reports ttls that none fits: at least %lld ms, at most %lld "
@@ -54,17 +50,18 @@ static void lanes_check(const struct dl_plugin *plugin, struct dlock_session_inf
 {
     const struct dlock_backend_ops *ops = &plugin->ops;
 
-    if (!DLOCK_HAS(info, lanes) || ops->trylock_batch == NULL || ops->unlock_batch == NULL ||
-        ops->server_of != NULL || (info->caps & DLOCK_CAP_SESSION) != 0)
+    if (ops->trylock_batch == NULL || ops->unlock_batch == NULL || ops->server_of != NULL ||
+        (info->caps & DLOCK_CAP_SESSION) != 0)
         info->lanes = 0;
 }
 
 static enum dlock_status info_check(const struct dl_plugin *plugin, const char *slot,
                                     struct dlock_session_info *info, struct dlock_error *err)
 {
-    uint32_t beyond;
+    uint64_t beyond;
     char text[DL_CAPS_TEXT_SIZE];
 
+    info->struct_size = sizeof *info;
     info->caps &= DLOCK_CAP_ALL; /* as in the descriptor, dl_abi_check */
     beyond = info->caps & ~plugin->caps;
     dl_caps_text(text, sizeof text, beyond);
@@ -74,7 +71,7 @@ static enum dlock_status info_check(const struct dl_plugin *plugin, const char *
                         plugin->name, slot, text);
     info->server[sizeof info->server - 1] = '\0';
     info->endpoint[sizeof info->endpoint - 1] = '\0';
-    lanes_check(plugin, info); /* before the size is that of core */
+    lanes_check(plugin, info);
     return ttls_check(plugin, slot, info, err);
 }
 
@@ -104,7 +101,7 @@ static void grant_reset(struct dlock_grant *grant)
 }
 
 static enum dlock_status grant_check(const struct dl_plugin *plugin, const char *slot,
-                                     uint32_t caps, const struct dlock_request *req,
+                                     uint64_t caps, const struct dlock_request *req,
                                      struct dlock_grant *grant, struct dlock_error *err)
 {
     if ((caps & DLOCK_CAP_FENCE) == 0) /* C6: no number without a meaning */
@@ -145,7 +142,7 @@ static enum dlock_status entry_check(const struct dl_plugin *plugin,
 }
 
 static enum dlock_status tried_check(const struct dl_plugin *plugin, const char *slot,
-                                     uint32_t caps, const struct dlock_request *req,
+                                     uint64_t caps, const struct dlock_request *req,
                                      enum dlock_status status, struct dlock_grant *grant,
                                      struct dlock_error *err)
 {
@@ -155,7 +152,7 @@ static enum dlock_status tried_check(const struct dl_plugin *plugin, const char 
     return status == DLOCK_OK ? grant_check(plugin, slot, caps, req, grant, err) : status;
 }
 
-enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self, uint32_t caps,
+enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self, uint64_t caps,
                                       const struct dlock_request *req, struct dlock_grant *grant,
                                       struct dlock_error *err)
 {
@@ -167,7 +164,7 @@ enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self
     return tried_check(plugin, "trylock", caps, req, status, grant, err);
 }
 
-enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, uint32_t caps,
+enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, uint64_t caps,
                                    const struct dlock_request *req, struct dlock_grant *grant,
                                    struct dlock_error *err)
 {
@@ -180,7 +177,7 @@ enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, u
     return status == DLOCK_OK ? grant_check(plugin, "lock", caps, req, grant, err) : status;
 }
 
-enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, uint32_t caps,
+enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, uint64_t caps,
                                     const struct dlock_request *req, struct dlock_grant *grant,
                                     struct dlock_error *err)
 {
@@ -296,7 +293,7 @@ static void batch_call(const struct dl_plugin *plugin, const char *slot, batch_f
         batch_fail(ops, n, whole, &err);
 }
 
-void dl_dispatch_trylock_batch(const struct dl_plugin *plugin, void *self, uint32_t caps,
+void dl_dispatch_trylock_batch(const struct dl_plugin *plugin, void *self, uint64_t caps,
                                struct dlock_batch_op *const *ops, size_t n)
 {
     static const char slot[] = "trylock_batch";

@@ -24,14 +24,14 @@ enum dlock_status dl_dispatch_open(const struct dl_plugin *plugin, void *self,
 void dl_dispatch_close(const struct dl_plugin *plugin, void *self, bool forked);
 
 /* caps: the capabilities of that session. *grant is reset first. */
-enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self, uint32_t caps,
+enum dlock_status dl_dispatch_trylock(const struct dl_plugin *plugin, void *self, uint64_t caps,
                                       const struct dlock_request *req, struct dlock_grant *grant,
                                       struct dlock_error *err);
-enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, uint32_t caps,
+enum dlock_status dl_dispatch_lock(const struct dl_plugin *plugin, void *self, uint64_t caps,
                                    const struct dlock_request *req, struct dlock_grant *grant,
                                    struct dlock_error *err);
 /* OK (a grant) is allowed only if the plugin has a queue. */
-enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, uint32_t caps,
+enum dlock_status dl_dispatch_watch(const struct dl_plugin *plugin, void *self, uint64_t caps,
                                     const struct dlock_request *req, struct dlock_grant *grant,
                                     struct dlock_error *err);
 enum dlock_status dl_dispatch_dequeue(const struct dl_plugin *plugin, void *self,
@@ -57,7 +57,7 @@ enum dlock_status dl_dispatch_unlock(const struct dl_plugin *plugin, void *self,
  * req and err; afterwards each has a status, and its err a text as after the single call. A failure
  * of the whole call is the failure of each element.
  */
-void dl_dispatch_trylock_batch(const struct dl_plugin *plugin, void *self, uint32_t caps,
+void dl_dispatch_trylock_batch(const struct dl_plugin *plugin, void *self, uint64_t caps,
                                struct dlock_batch_op *const *ops, size_t n);
 void dl_dispatch_unlock_batch(const struct dl_plugin *plugin, void *self,
                               struct dlock_batch_op *const *ops, size_t n);

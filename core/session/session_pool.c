@@ -512,9 +512,9 @@ void dl_session_pool_trim(struct dl_pool *pool)
     sessions_close(pool, old, false);
 }
 
-uint32_t dl_session_pool_caps(struct dl_pool *pool)
+uint64_t dl_session_pool_caps(struct dl_pool *pool)
 {
-    uint32_t caps;
+    uint64_t caps;
 
     (void)pthread_mutex_lock(&pool->mutex);
     caps = pool->info.caps;
@@ -522,10 +522,10 @@ uint32_t dl_session_pool_caps(struct dl_pool *pool)
     return caps;
 }
 
-void dl_session_pool_caps_limit(struct dl_pool *pool, uint32_t caps)
+void dl_session_pool_caps_limit(struct dl_pool *pool, uint64_t caps)
 {
     (void)pthread_mutex_lock(&pool->mutex);
-    pool->info.caps &= caps | ~(uint32_t)(DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE |
+    pool->info.caps &= caps | ~(uint64_t)(DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE |
                                           DLOCK_CAP_FAILOVER_SAFE);
     (void)pthread_mutex_unlock(&pool->mutex);
 }

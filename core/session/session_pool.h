@@ -43,7 +43,7 @@ enum dl_use {
 struct dl_session {
     struct dl_session *next;
     int64_t idle_ns; /* since when it is idle */
-    uint32_t caps;
+    uint64_t caps;
     alignas(16) unsigned char self[];
 };
 
@@ -159,9 +159,9 @@ static inline const struct dlock_session_info *dl_session_pool_first(const struc
 }
 
 /* The capabilities of the session opened last; before the first one, those of the plugin. */
-uint32_t dl_session_pool_caps(struct dl_pool *pool);
+uint64_t dl_session_pool_caps(struct dl_pool *pool);
 
 /* Removes capabilities of durability that are not in caps. */
-void dl_session_pool_caps_limit(struct dl_pool *pool, uint32_t caps);
+void dl_session_pool_caps_limit(struct dl_pool *pool, uint64_t caps);
 
 #endif

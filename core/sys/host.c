@@ -23,7 +23,7 @@ static void host_log(void *ctx, enum dlock_log_level level, const char *message)
     dl_log(&host->log, level, "%s", message);
 }
 
-static void host_session_caps(void *ctx, void *self, uint32_t caps)
+static void host_session_caps(void *ctx, void *self, uint64_t caps)
 {
     struct dl_host *host = ctx;
 

@@ -13,7 +13,7 @@ struct dl_host {
     struct dl_clock clock;
     int (*random)(void *buf, size_t len);
     struct dl_log log;
-    void (*session_caps)(void *arg, void *self, uint32_t caps); /* may be NULL */
+    void (*session_caps)(void *arg, void *self, uint64_t caps); /* may be NULL */
     void (*session_made)(void *arg);                            /* may be NULL */
     void (*session_wanted)(void *arg); /* a call waits for a session that is lent to a wait; NULL */
     void (*connection)(void *arg, enum dlock_connection_event event); /* may be NULL */

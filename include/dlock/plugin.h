@@ -66,8 +66,8 @@ extern "C" {
 #endif
 
 #define DLOCK_PLUGIN_MAGIC     0x444C4B50u /* "DLKP" */
-#define DLOCK_PLUGIN_ABI_MAJOR 2u          /* another one is refused */
-#define DLOCK_PLUGIN_ABI_MINOR 6u          /* counts appended members; any is accepted */
+#define DLOCK_PLUGIN_ABI_MAJOR 3u          /* another one is refused */
+#define DLOCK_PLUGIN_ABI_MINOR 0u          /* counts appended members; any is accepted */
 
 /* ---- requests, and what a slot answers ---- */
 
@@ -115,13 +115,11 @@ struct dlock_request {
     void *attempt; /* ops.attempt_size bytes, zeroed at the start of the attempt, 16-byte aligned;
                    the waiter's identity. NULL when attempt_size is 0 */
     int64_t op_timeout_ms; /* the bound of one exchange inside a call that may last longer; > 0 */
-    /* ABI 2.1 ends here. A plugin reads the rest only if DLOCK_HAS(req, end). */
     enum dlock_end end; /* what a plugin that sees the death of a process may do with the lease */
     uint32_t limit;     /* holders at once: 1, a lock, or more, only with DLOCK_CAP_LIMIT [LIM-1] */
     int64_t keep_ms;    /* of DLOCK_REQ_KEEP; > 0 */
     uint32_t waiter;    /* not 0: core waits by wait_any, which gives this number; constant */
-    /* ABI 2.2 ends here. dlock_request_data reads the rest. */
-    uint32_t data_len;         /* 0 to DLOCK_DATA_MAX; above 0 only with DLOCK_CAP_DATA */
+    uint32_t data_len;  /* 0 to DLOCK_DATA_MAX; above 0 only with DLOCK_CAP_DATA */
     const unsigned char *data; /* what the holder publishes [DAT-1]; of an adopted lease NULL */
 };
 
@@ -142,9 +140,7 @@ struct dlock_grant {
                           a later request of the same session, since answered, was sent. 0: from
                           the start of the call */
     int64_t holder_ms; /* BUSY: what the present holder has left; -1: not known */
-    /* ABI 2.1 ends here. A plugin writes the rest only if DLOCK_HAS(grant, permit). */
     uint32_t permit;   /* OK: of a semaphore, 0 to limit - 1 [LIM-2] */
-    uint32_t reserved; /* 0 */
 };
 
 /* One element of a renewal. */
@@ -236,10 +232,7 @@ struct dlock_host {
     void (*log)(void *ctx, enum dlock_log_level level, const char *message);
     /* A connection that was made later [FAI-2] found these in force: of what `open` reported,
      * CRASH_SAFE, FENCE_DURABLE and FAILOVER_SAFE are cleared for good where they are missing. */
-    void (*session_caps)(void *ctx, void *self, uint32_t caps);
-
-    /* ---- ABI 2.3 ends here. ---- */
-
+    void (*session_caps)(void *ctx, void *self, uint64_t caps);
     /*
      * CONCURRENT, for dlock_client_stats. Call it by DLOCK_COUNT_CONNECTION.
      *
@@ -254,21 +247,18 @@ struct dlock_host {
 /* Filled by open, and again by probe. */
 struct dlock_session_info {
     uint32_t struct_size;
-    uint32_t caps;     /* in force here; a subset of the descriptor's */
+    uint64_t caps;     /* in force here; a subset of the descriptor's, or of the strategy's */
     char server[64];   /* "SQLite 3.40.1" */
     char endpoint[64]; /* host:port or path, for messages; no secret */
-    /* ABI 2.0 ends here. A plugin writes the rest only if DLOCK_HAS(info, ttl_step_ms). */
     /*
      * [TTL-1] The ttls that the store can give: multiples of ttl_step_ms from ttl_least_ms to
      *         ttl_most_ms. 0: no limit; ttl_step_ms 0: steps of 1 ms. Core rounds each ttl up
      *         before it sends it, and refuses a ttl above the greatest one (CONFIG).
      * [TTL-2] Core goes by the narrowest of what all sessions of a client reported. A request that
-     *         began before the last report may still have a ttl from before. For such a ttl, and
-     *         for a core of ABI 2.0, which rounds nothing, the store may keep a longer lease;
-     *         lease_ms is at most ttl_ms as always.
+     *         began before the last report may still have a ttl from before. For such a ttl the
+     *         store may keep a longer lease; lease_ms is at most ttl_ms as always.
      */
     int64_t ttl_least_ms, ttl_most_ms, ttl_step_ms;
-    /* ABI 2.4 ends here. A plugin writes the rest only if DLOCK_HAS(info, lanes). */
     /*
      * [LAN-1] More exchanges of one kind (trylock, unlock) at one time than this gain nothing: the
      *         store makes them one after another, or they cost it more than one batch. If twice as
@@ -278,7 +268,6 @@ struct dlock_session_info {
      *         server_of, and with SESSION.
      */
     uint32_t lanes;
-    /* ABI 2.5 ends here. A plugin writes the rest only if DLOCK_HAS(info, goes_on). */
     /*
      * [OPN-7] Of an open that failed: 1: its deadline came first, and another open with the same
      *         self goes on where it ended, so that callers with little time make a session
@@ -454,50 +443,6 @@ struct dlock_backend_ops {
      */
     void (*interrupt)(void *self, const struct dlock_request *req);
 
-    /* The live holders of one name, a call each; none: the name is free. A store of several servers
-     * fills err->nodes with OK, too: OK (free there), BUSY (held there), or why it says nothing.
-     * */
-    enum dlock_status (*inspect)(void *self, const unsigned char *name, uint32_t name_len,
-                                 int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                 struct dlock_error *err);
-
-    /* The live holders of all names beginning with prefix. A list that takes many exchanges may
-     * give each as long as the deadline gives the first. Holders that were found are
-     * reported before a failure. */
-    enum dlock_status (*list)(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                              int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                              struct dlock_error *err);
-
-    /*
-     * Ends the lease of owner (hex; NULL: of any holder).
-     *
-     * [BRK-1] NOT_HELD: no such holder. The fence counter survives.
-     */
-    enum dlock_status (*break_lock)(void *self, const unsigned char *name, uint32_t name_len,
-                                    const char *owner, int64_t deadline_ns,
-                                    struct dlock_error *err);
-
-    /* For dlock_client_probe: checks the store again, reports each check through fn (which may be
-     * NULL), refills *info. Deadline: the longer of a connection's and an exchange's. */
-    enum dlock_status (*probe)(void *self, int64_t deadline_ns, struct dlock_session_info *info,
-                               dlock_check_fn *fn, void *arg, struct dlock_error *err);
-
-    /* ---- ABI 2.1 ends here. ---- */
-
-    /* For dlock_client_list_waiters: the live queue entries of one name, a call each, in the order
-     * of the queue, from position 0 on. NULL: UNSUPPORTED. */
-    enum dlock_status (*list_waiters)(void *self, const unsigned char *name, uint32_t name_len,
-                                      int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
-                                      struct dlock_error *err);
-
-    /*
-     * Which of the store's servers has the name now: a number of the plugin's own. Core takes a
-     * server that does not answer for the end of its own names only. NULL: one server has all.
-     *
-     * [SRV-1] Waits for nothing; a mutex as in [INT-1]. Any thread, any open session.
-     */
-    uint32_t (*server_of)(void *self, const unsigned char *name, uint32_t name_len);
-
     /*
      * WATCH: a watch for all attempts of the client that have a `waiter`. NULL: they are polled.
      * waiters: room for *count numbers. One thread of a client at a time calls it, with any open
@@ -514,8 +459,6 @@ struct dlock_backend_ops {
      */
     enum dlock_status (*wait_any)(void *self, uint32_t *waiters, size_t *count, int64_t deadline_ns,
                                   struct dlock_error *err);
-
-    /* ---- ABI 2.2 ends here. ---- */
 
     /*
      * trylock of n attempts in one exchange with the store, and unlock of n leases. NULL: core
@@ -536,13 +479,63 @@ struct dlock_backend_ops {
     enum dlock_status (*unlock_batch)(void *self, struct dlock_batch_op *const *ops, size_t n,
                                       struct dlock_error *err);
 
-    /* ---- ABI 2.3 ends here. Append below; never reorder, never reuse. ---- */
+    /* The live holders of one name, a call each; none: the name is free. A store of several servers
+     * fills err->nodes with OK, too: OK (free there), BUSY (held there), or why it says nothing.
+     * */
+    enum dlock_status (*inspect)(void *self, const unsigned char *name, uint32_t name_len,
+                                 int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                 struct dlock_error *err);
+
+    /* The live holders of all names beginning with prefix. A list that takes many exchanges may
+     * give each as long as the deadline gives the first. Holders that were found are
+     * reported before a failure. */
+    enum dlock_status (*list)(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                              int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                              struct dlock_error *err);
+
+    /* For dlock_client_list_waiters: the live queue entries of one name, a call each, in the order
+     * of the queue, from position 0 on. NULL: UNSUPPORTED. */
+    enum dlock_status (*list_waiters)(void *self, const unsigned char *name, uint32_t name_len,
+                                      int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                      struct dlock_error *err);
+
+    /*
+     * Ends the lease of owner (hex; NULL: of any holder).
+     *
+     * [BRK-1] NOT_HELD: no such holder. The fence counter survives.
+     */
+    enum dlock_status (*break_lock)(void *self, const unsigned char *name, uint32_t name_len,
+                                    const char *owner, int64_t deadline_ns,
+                                    struct dlock_error *err);
+
+    /* For dlock_client_probe: checks the store again, reports each check through fn (which may be
+     * NULL), refills *info. Deadline: the longer of a connection's and an exchange's. */
+    enum dlock_status (*probe)(void *self, int64_t deadline_ns, struct dlock_session_info *info,
+                               dlock_check_fn *fn, void *arg, struct dlock_error *err);
+
+    /*
+     * Which of the store's servers has the name now: a number of the plugin's own. Core takes a
+     * server that does not answer for the end of its own names only. NULL: one server has all.
+     *
+     * [SRV-1] Waits for nothing; a mutex as in [INT-1]. Any thread, any open session.
+     */
+    uint32_t (*server_of)(void *self, const unsigned char *name, uint32_t name_len);
+};
+
+/*
+ * A way to keep locks that a store offers beside others, as a row of a table or a lock of the
+ * server. It has a table of slots of its own. An array in the plugin, and so it never grows.
+ */
+struct dlock_strategy {
+    const char *name; /* a value of the option `strategy` */
+    uint64_t caps;    /* the most it can do */
+    const struct dlock_backend_ops *ops;
 };
 
 struct dlock_plugin {
     uint32_t magic, abi_major, abi_minor;
     uint32_t struct_size; /* sizeof(struct dlock_plugin) when the plugin was compiled */
-    uint32_t caps;        /* the most it can do */
+    uint64_t caps;        /* the most it can do */
     const char *name;     /* as in dlock_<name>.so */
     const char *version;
     const char *const *schemes;              /* NULL-terminated: "redis", "rediss", "redis+unix" */
@@ -550,6 +543,15 @@ struct dlock_plugin {
     /* Once, before the first open, in no thread's way; NULL: nothing to do. Must not keep err. */
     enum dlock_status (*init)(const struct dlock_host *host, struct dlock_error *err);
     const struct dlock_backend_ops *ops;
+    /*
+     * NULL: the plugin has one way to keep locks, with `caps` and `ops`. Else caps is 0 and ops is
+     * NULL, and the array ends with name == NULL.
+     *
+     * [STG-1] Each value of the option `strategy`, an enum with a default, is the name of one
+     *         strategy. The URI chooses: all sessions of a client have the slots, the sizes and the
+     *         capabilities of that strategy.
+     */
+    const struct dlock_strategy *strategies;
 };
 
 /*

@@ -13,6 +13,7 @@ static const struct dlock_plugin descriptor = {DLOCK_PLUGIN_MAGIC,
                                                0,
                                                0,
                                                0,
+                                               0,
                                                0};
 
 DLOCK_PLUGIN_ENTRY(toy, &descriptor)

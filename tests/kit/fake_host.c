@@ -27,7 +27,7 @@ static void host_log(void *ctx, enum dlock_log_level level, const char *message)
         (void)snprintf(host->logged, sizeof host->logged, "%s", message);
 }
 
-static void host_session_caps(void *ctx, void *self, uint32_t caps)
+static void host_session_caps(void *ctx, void *self, uint64_t caps)
 {
     struct dlt_host *host = ctx;
 

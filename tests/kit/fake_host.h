@@ -20,7 +20,7 @@ struct dlt_host {
     _Atomic unsigned logs;                                     /* calls of log with a warning */
     char logged[256];                                          /* the first of its lines */
     _Atomic unsigned connections[DLOCK_CONNECTION_BROKEN + 1]; /* counted, by event */
-    _Atomic uint32_t caps; /* that no session_caps left out; all at first */
+    _Atomic uint64_t caps; /* that no session_caps left out; all at first */
 };
 
 /* [CNT-1] What was counted of connections since the last call: "made, failed, broken", in a buffer

@@ -31,6 +31,7 @@ void dlt_session_target(struct dlt_session *session, const struct dlock_plugin *
     bool local = strchr(scheme, '+') != NULL;
 
     memset(session, 0, sizeof *session);
+    session->plugin = plugin;
     session->ops = plugin->ops;
     dlt_host_init_running(&session->host);
     session->shared = &session->host;
@@ -74,10 +75,26 @@ static int64_t due_ns(struct dlt_session *session)
     return dlt_host_in(session->shared, session->call_ms);
 }
 
+/* As core does [STG-1]. */
+static void strategy_choose(struct dlt_session *session)
+{
+    const struct dlock_strategy *strategy = session->plugin->strategies;
+
+    const char *name;
+
+    if (strategy == NULL)
+        return;
+    name = session->target.option(&session->target, "strategy");
+    while (strategy->name != NULL && name != NULL && strcmp(strategy->name, name) != 0)
+        strategy++;
+    session->ops = strategy->ops;
+}
+
 enum dlock_status dlt_session_open(struct dlt_session *session)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
+    strategy_choose(session);
     call_begin(session);
     session->info.struct_size = sizeof session->info;
     session->self = calloc(1, session->ops->session_size);

@@ -17,8 +17,9 @@ struct dlt_session {
     const char *hosts[4];       /* and NULL */
     char address[128];
     char options[DLT_OPTIONS_MAX][2][128]; /* name, value */
-    const struct dlock_backend_ops *ops;
-    struct dlt_host host, *shared; /* shared: the host in use */
+    const struct dlock_plugin *plugin;
+    const struct dlock_backend_ops *ops; /* of the strategy, once it is open */
+    struct dlt_host host, *shared;       /* shared: the host in use */
     struct dlock_session_info info;
     struct dlock_error err;                               /* of the last call */
     struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX]; /* what err has of nodes */

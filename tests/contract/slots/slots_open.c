@@ -14,7 +14,7 @@
 
 static void check_info(const struct dlt_side *side, const struct dlock_session_info *info)
 {
-    uint32_t most = side->plugin->caps;
+    const uint64_t most = side->plugin->caps;
 
     DLT_CHECK((info->caps & ~most) == 0, "capabilities 0x%x are not of the plugin's 0x%x [OPN-5]",
               (unsigned)info->caps, (unsigned)most);

@@ -102,8 +102,9 @@ Test(abi, header)
     cr_expect_eq(dl_abi_check(NULL, "file", &out, &err), DLOCK_PLUGIN_ABI);
     descriptor.magic = 1;
     refused("magic: expected 0x444c4b50, got 0x00000001");
-    descriptor.abi_major = 1;
-    refused("ABI major: expected 2, got 1");
+    descriptor.abi_major = 2, descriptor.abi_minor = 6;
+    refused("plugin ABI: expected 3, got 2.6: the plugin was built for an older dlock, and has to "
+            "be built for this one");
     descriptor.abi_minor = 77;
     taken();
     descriptor.struct_size = 8;
@@ -215,19 +216,6 @@ Test(abi, queue_and_implications)
     taken();
 }
 
-/* A table that ends before our newer slots has none of them, whatever lies behind it. */
-Test(abi, an_older_table_is_shorter)
-{
-    ops.struct_size = offsetof(struct dlock_backend_ops, lock);
-    ops.lock = x_try;
-    ops.dequeue = x_unlock;
-    cr_assert_eq(dl_abi_check(&descriptor, "file", &out, &err), DLOCK_OK, "%s", err.message);
-    cr_expect_null(out.ops.lock);
-    cr_expect_null(out.ops.dequeue);
-    cr_expect_eq(out.ops.unlock, x_unlock);
-    cr_expect_eq(out.ops.struct_size, sizeof out.ops);
-}
-
 Test(abi, a_newer_table_is_cut)
 {
     struct {
@@ -240,6 +228,100 @@ Test(abi, a_newer_table_is_cut)
     descriptor.caps = 1u << 31 | DLOCK_CAP_FENCE;
     cr_assert_eq(dl_abi_check(&descriptor, "file", &out, &err), DLOCK_OK, "%s", err.message);
     cr_expect_eq(out.caps, DLOCK_CAP_FENCE, "unknown bits are dropped");
+}
+
+static const struct dlock_option_spec two_ways[] = {
+    {"strategy", "enum", "row", "row|session", "how"},
+    {0},
+};
+static struct dlock_backend_ops session_ops;
+static struct dlock_strategy strategies[3];
+
+static void set_up_strategies(void)
+{
+    set_up();
+    session_ops = ops;
+    session_ops.lock = x_try;
+    session_ops.interrupt = x_interrupt;
+    session_ops.session_size = 7;
+    strategies[0] = (struct dlock_strategy){"row", DLOCK_CAP_FENCE | DLOCK_CAP_KEEP, &ops};
+    strategies[1] = (struct dlock_strategy){
+        "session", DLOCK_CAP_FENCE | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION, &session_ops};
+    descriptor.options = two_ways;
+    descriptor.strategies = strategies;
+    descriptor.ops = NULL;
+}
+
+Test(abi, STG_1_each_strategy_has_its_slots_and_capabilities)
+{
+    struct dl_plugin way;
+
+    set_up_strategies();
+    cr_assert_eq(dl_abi_check(&descriptor, "file", &out, &err), DLOCK_OK, "%s", err.message);
+    cr_expect_eq(out.caps,
+                 DLOCK_CAP_FENCE | DLOCK_CAP_KEEP | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION);
+    dl_abi_choose(&out, "row", &way);
+    cr_expect_eq(way.caps, DLOCK_CAP_FENCE | DLOCK_CAP_KEEP);
+    cr_expect_null(way.ops.lock);
+    dl_abi_choose(&out, "session", &out);
+    cr_expect_eq(out.caps, strategies[1].caps);
+    cr_expect_eq(out.ops.lock, x_try);
+    cr_expect_eq(out.ops.session_size, 7u);
+    cr_expect_null(out.strategies, "it is chosen");
+}
+
+Test(abi, STG_1_strategies_and_values_of_the_option_are_the_same)
+{
+    static const struct dlock_option_spec text[] = {{"strategy", "text", "row", NULL, "how"}, {0}};
+    static const struct dlock_option_spec no_default[] = {
+        {"strategy", "enum", NULL, "row|session", "how"}, {0}};
+
+    set_up_strategies();
+    descriptor.options = NULL;
+    refused("strategies: expected an option 'strategy', an enum with a default");
+    set_up_strategies();
+    descriptor.options = text;
+    refused("strategies: expected an option 'strategy', an enum with a default");
+    set_up_strategies();
+    descriptor.options = no_default;
+    refused("strategies: expected an option 'strategy', an enum with a default");
+    set_up_strategies();
+    strategies[1].name = NULL;
+    refused("strategies: expected one for each value of the option 'strategy'");
+    set_up_strategies();
+    strategies[1].name = "table";
+    refused("strategy table: expected a value of the option 'strategy'");
+    set_up_strategies();
+    strategies[1].name = "row|session";
+    refused("strategy row|session: expected a value of the option 'strategy'");
+    set_up_strategies();
+    strategies[1].name = "row";
+    refused("strategy row: expected one of that name, got two");
+}
+
+Test(abi, STG_1_each_strategy_is_checked_as_one_table)
+{
+    set_up_strategies();
+    descriptor.ops = &ops;
+    refused("strategies: expected no ops and no caps beside them");
+    set_up_strategies();
+    descriptor.caps = DLOCK_CAP_FENCE;
+    refused("strategies: expected no ops and no caps beside them");
+    set_up_strategies();
+    strategies[1].ops = NULL;
+    refused("ops: expected a table, got NULL");
+    set_up_strategies();
+    session_ops.struct_size = 8;
+    refused("ops struct_size: expected");
+    set_up_strategies();
+    session_ops.unlock = NULL;
+    refused("slot unlock");
+    set_up_strategies();
+    strategies[0].caps |= DLOCK_CAP_NATIVE_WAIT;
+    refused("capability NATIVE_WAIT: expected slot lock");
+    set_up_strategies();
+    strategies[1].caps |= DLOCK_CAP_TETHERED;
+    refused("capability TETHERED: expected no SESSION with it, got both");
 }
 
 Test(abi, schemes_served)

@@ -48,6 +48,6 @@ int main(void)
            "what the application opened already is not taken for ours: %s", err.message);
     dlt_ok(lt_dlclose(before) == 0 && lt_dlclose(after) == 0, "the application closes its modules");
     dlt_ok(lt_dlexit() == 0, "and leaves libltdl");
-    dlt_ok(find("older", &err) == DLOCK_OK, "dlock goes on: %s", err.message);
+    dlt_ok(find("newer", &err) == DLOCK_OK, "dlock goes on: %s", err.message);
     return dlt_done();
 }

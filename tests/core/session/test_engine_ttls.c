@@ -14,7 +14,6 @@ static struct dlock_backend_ops ops;
 
 /* What sessions and probes report from now on, and the last request that they saw. */
 static int64_t least_ms, most_ms, step_ms;
-static uint32_t said; /* struct_size; 0: core's */
 static int64_t seen_ttl_ms, seen_renew_ttl_ms, seen_op_timeout_ms;
 
 static const struct dlock_backend_ops *hooked(void)
@@ -27,8 +26,6 @@ static void info_fill(struct dlock_session_info *info)
     info->ttl_least_ms = least_ms;
     info->ttl_most_ms = most_ms;
     info->ttl_step_ms = step_ms;
-    if (said != 0)
-        info->struct_size = said;
 }
 
 static enum dlock_status grid_open(void *self, const struct dlock_host *host,
@@ -359,24 +356,6 @@ Test(ttls, a_probe_tells_of_the_ttls)
     begin(NULL);
     cr_assert_eq(dlock_client_probe(engine.client, check_note, text, NULL), DLOCK_OK);
     cr_expect_str_eq(text, "", "any ttl needs no words");
-}
-
-/* A plugin of ABI 2.0 has a structure without the grid; what is behind it is not read. */
-Test(ttls, a_plugin_of_ABI_2_0_gives_every_ttl)
-{
-    struct dlock_handle *lock;
-
-    plugin.abi_minor = 0;
-    said = offsetof(struct dlock_session_info, ttl_least_ms);
-    begin(NULL);
-    cr_expect_eq(dlock_client_ttl_ms(engine.client, 50), 50);
-    lock = lock_of(70);
-    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
-    cr_expect_eq(seen_ttl_ms, 70);
-    dlock_free(lock);
-    said = offsetof(struct dlock_session_info, ttl_step_ms);
-    cr_expect_eq(dlock_client_probe(engine.client, NULL, NULL, NULL), DLOCK_OK);
-    cr_expect_eq(dlock_client_ttl_ms(engine.client, 50), 50, "a part of the grid is none");
 }
 
 Test(ttls, a_grid_without_a_ttl_is_the_plugins_mistake)
