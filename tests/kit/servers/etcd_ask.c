@@ -3,6 +3,7 @@
 #include "etcd_server.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,7 +47,9 @@ static char *page_get(const struct dlt_etcd_member *member, const char *path)
     if (fd < 0 || send(fd, request, strlen(request), MSG_NOSIGNAL) != (ssize_t)strlen(request))
         got = 0;
     while (got > 0 && len < METRICS_MAX) {
-        got = recv(fd, page + len, METRICS_MAX - len, 0);
+        do /* a stop ends a recv that has a time limit */
+            got = recv(fd, page + len, METRICS_MAX - len, 0);
+        while (got < 0 && errno == EINTR);
         len += got > 0 ? (size_t)got : 0;
     }
     if (fd >= 0)

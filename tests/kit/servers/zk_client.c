@@ -3,6 +3,7 @@
 #include "zk_request.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -13,6 +14,7 @@
 
 /* ---- packets ---- */
 
+/* A stop ends a recv that has a time limit. */
 static bool bytes_read(int fd, void *out, size_t len)
 {
     unsigned char *at = out;
@@ -20,6 +22,8 @@ static bool bytes_read(int fd, void *out, size_t len)
     while (len > 0) {
         ssize_t got = recv(fd, at, len, 0);
 
+        if (got < 0 && errno == EINTR)
+            continue;
         if (got <= 0)
             return false;
         at += got;

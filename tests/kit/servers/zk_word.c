@@ -3,6 +3,7 @@
 #include "zk_server.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,9 @@ const char *dlt_zk_word(const struct dlt_zk_member *member, const char *word)
     ssize_t got = fd >= 0 ? send(fd, word, strlen(word), MSG_NOSIGNAL) : 0;
 
     while (got > 0 && len < ANSWER_MAX) {
-        got = recv(fd, answer + len, ANSWER_MAX - len, 0);
+        do /* a stop ends a recv that has a time limit */
+            got = recv(fd, answer + len, ANSWER_MAX - len, 0);
+        while (got < 0 && errno == EINTR);
         len += got > 0 ? (size_t)got : 0;
     }
     if (fd >= 0)

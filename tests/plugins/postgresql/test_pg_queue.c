@@ -51,16 +51,19 @@ Test(queue, LEA_3_an_entry_ends_by_itself_and_the_dead_are_passed_over)
 Test(queue, C13_readers_that_died_let_the_writer_in)
 {
     open_queue("gone");
+    dlt_session_close(&u);
+    dlt_session_option(&u, "waiter_lease", "10000"); /* longer than the readers live */
+    cr_assert_eq(dlt_session_open(&u), DLOCK_OK);
     shared(&a);
     shared(&b);
-    a.req.ttl_ms = 300;
-    b.req.ttl_ms = 500;
+    a.req.ttl_ms = 2500;
+    b.req.ttl_ms = 3500;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
     queue(&u, &c);
-    cr_assert_leq(u.grant.holder_ms, 500);
+    cr_assert_leq(u.grant.holder_ms, 3500);
     cr_assert_gt(u.grant.holder_ms, 100);
-    dlt_sleep_ms(550);
+    dlt_sleep_ms(3550);
     cr_assert_eq(refresh(&u, &c), DLOCK_OK);
     cr_assert_eq(dlt_renew(&s, &a), DLOCK_LOST);
     cr_assert_str_eq(dlt_postgres_ask(&server, "SELECT count(*) FROM row_gone_reader"), "0");

@@ -154,7 +154,7 @@ Test(keys, OOM_a_lease_whose_counter_is_lost)
 Test(keys, BRK_1_readers_beside_a_dead_one_need_no_hash)
 {
     a.req.mode = b.req.mode = DLOCK_SHARED;
-    b.req.ttl_ms = 1;
+    b.req.ttl_ms = 1; /* it dies */
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
     dlt_sleep_ms(5);
@@ -191,7 +191,7 @@ Test(keys, REN_3_a_downgrade_beside_a_counter_that_is_no_number)
 Test(keys, TRY_2_nothing_is_kept_of_downgraded_readers_who_died)
 {
     for (unsigned char i = 0; i < 20; i++) {
-        dlt_request(&s, &a, "job", (unsigned char)('A' + i), 1000);
+        dlt_request(&s, &a, "job", (unsigned char)('A' + i), 60000);
         cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
         a.req.flags = DLOCK_REQ_DOWNGRADE;
         cr_assert_eq(dlt_renew(&s, &a), DLOCK_OK);
@@ -211,7 +211,7 @@ Test(keys, TRY_2_a_reader_who_comes_again_is_not_taken_for_the_dead_one)
 
     a.req.mode = b.req.mode = DLOCK_SHARED;
     a.req.label = b.req.label = "reads";
-    b.req.ttl_ms = 1;
+    b.req.ttl_ms = 1; /* it dies */
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
     dlt_sleep_ms(5);

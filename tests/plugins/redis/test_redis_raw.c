@@ -177,7 +177,7 @@ Test(raw, TRY_2_a_grant_by_the_queue_lasts_no_longer_than_the_ttl)
 
     for (size_t i = 0; i < 2; i++) {
         again(&plain, &b, (unsigned char)('b' + i));
-        b.req.ttl_ms = 500;
+        b.req.ttl_ms = 500; /* shorter than a place; nothing is done while it lasts */
         b.req.mode = i == 0 ? DLOCK_EXCLUSIVE : DLOCK_SHARED;
         cr_assert_eq(dlt_try(&plain, &a), DLOCK_OK);
         cr_assert_eq(dlt_enqueue(&plain, &b), DLOCK_BUSY);

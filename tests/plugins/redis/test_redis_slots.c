@@ -271,7 +271,7 @@ Test(slots, TRY_6_the_counter_outlives_the_longest_lease)
     const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
 
     dlt_request(&s, &a, "job", 'a', week_ms);
-    dlt_request(&s, &b, "two", 'b', 1000);
+    dlt_request(&s, &b, "two", 'b', 5000);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_gt(strtoll(dlt_redis_ask(&server, "PTTL dl:{job}:m"), NULL, 10), week_ms);
     cr_assert_eq(dlt_try(&s, &b), DLOCK_OK);
@@ -280,7 +280,7 @@ Test(slots, TRY_6_the_counter_outlives_the_longest_lease)
     cr_assert_gt(strtoll(dlt_redis_ask(&server, "PTTL dl:{two}:m"), NULL, 10), week_ms);
 
     /* A reader who comes later, for a while, cuts nothing short. */
-    dlt_request(&s, &a, "three", 'a', 1000);
+    dlt_request(&s, &a, "three", 'a', 5000);
     dlt_request(&s, &b, "three", 'b', week_ms / 7);
     a.req.mode = b.req.mode = DLOCK_SHARED;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TTL_MS  400
+#define TTL_MS  4000 /* a machine that stops for a second does not end the session */
 #define TICK_MS DLT_ZK_TICK_MS
 #define BASE    "/test"
 

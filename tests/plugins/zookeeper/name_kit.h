@@ -40,7 +40,6 @@ static inline void begin(const char *test)
     (void)dlt_zk_ask(&server, "deleteall %s", base);
 }
 
-/* Requests of 1 s. */
 static inline void requests_init(void)
 {
     dlt_request(&s, &a, "job", 'a', DLT_ZK_TTL_MS);
@@ -83,6 +82,7 @@ static inline void close_all(void)
     if (server.borrowed)
         (void)dlt_zk_ask(&server, "deleteall %s", base);
     dlt_zk_stop(&server);
+    server.count = 0; /* the next open_all has another one */
 }
 
 /* The names of the nodes of contenders for a name, one a line, that have this text in them. */

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* A session is over before the follower gives its leader up, which takes two seconds. */
 #define TTL      "1s"
 #define TOLD_MS  500
 #define GRANT_MS 20000

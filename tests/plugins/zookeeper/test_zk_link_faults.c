@@ -344,12 +344,16 @@ Test(faults, nobody_answers_and_no_time_of_the_processor_is_used)
 
 Test(faults, a_stopped_server_and_no_time_of_the_processor_is_used)
 {
+    const int64_t ttl_ms = 400; /* the client waits for the end of the session, and longer */
     int64_t used = 0;
 
-    rig_open(&rig);
+    rig_config(&rig);
+    rig.config.ttl_ms = ttl_ms;
+    rig_greet(&rig);
+    cr_assert_eq(rig_connect(&rig, 5000), DLOCK_OK, "%s", rig.err.message);
     dlt_zk_pause(&server, 0, true);
     used = cpu_ms();
-    dlt_sleep_ms(3 * TIMEOUT_MS);
+    dlt_sleep_ms(3 * (ttl_ms + ZK_MARGIN_TICKS * TICK_MS));
     cr_assert_lt(cpu_ms() - used, 60, "%ld ms", (long)(cpu_ms() - used));
     close_rig();
 }

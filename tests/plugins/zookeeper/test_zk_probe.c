@@ -79,7 +79,7 @@ Test(probe, an_ensemble)
     says(server.members[2].address);
     says("leader; fine");
     says("follower; fine");
-    says("timeout 1600 ms: the ttl is 1000 ms at most; fine");
+    says("timeout 4600 ms: the ttl is 4000 ms at most; fine");
     says("tick: 200 ms, assumed: half of the shortest session of the servers; fine");
     says("base: /dlock; fine");
     says("acl: open");

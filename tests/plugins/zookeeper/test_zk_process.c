@@ -18,12 +18,12 @@
 #define CLOSE_MS    100
 #define OPEN_MS     500
 #define TRY_MS      300
-#define STAND_MS    1500 /* longer than two thirds of a short session */
-#define LASTS_MS    2000 /* longer than a short session */
+#define STAND_MS    3200 /* longer than two thirds of a short session */
+#define LASTS_MS    5000 /* longer than a short session */
 #define SETTLED_MS  10000
 #define LONG_TTL    "?ttl=9s&connect_timeout=20s"
 #define HALF_TTL    "?ttl=9s&connect_timeout=2s" /* each of two servers has the half */
-#define SHORT_TTL   "?ttl=1s&connect_timeout=20s"
+#define SHORT_TTL   "?ttl=4s&connect_timeout=20s"
 #define DOOMED_OPEN "?ttl=9s&connect_timeout=500ms"
 
 static struct dlt_zk server;

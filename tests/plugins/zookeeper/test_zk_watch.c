@@ -82,7 +82,7 @@ Test(watch, WAT_4_the_lease_of_a_grant_counts_from_the_last_refresh)
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     queue(&t, &b);
     watcher_start(&watcher, &t, &b, 20000);
-    dlt_sleep_ms(2500);
+    dlt_sleep_ms(DLT_ZK_TTL_MS + 1500);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(watcher_join(&watcher), DLOCK_OK, "%s", t.err.message);
     lease_counts(&t);
