@@ -98,6 +98,33 @@ static int64_t job_left_ms(const struct dlt_job *job)
     return left < 0 ? 0 : left;
 }
 
+/* Shows where each process of the group waits: in a job's output, before the group is killed. */
+static void hang_show(const struct dlt_job *job)
+{
+    static const char script[] = "for p in $(pgrep -g \"$1\"); do\n"
+                                 "  echo \"process $p: $(tr '\\0' ' ' </proc/$p/cmdline)\"\n"
+                                 "  for t in /proc/$p/task/*; do\n"
+                                 "    echo \"  thread ${t##*/}: $(sed -n 's/^State:\\t//p' "
+                                 "$t/status), $(cat $t/wchan), system call $(cat $t/syscall)\"\n"
+                                 "  done\n"
+                                 "  ! command -v gdb >/dev/null || timeout 20 gdb -p $p -batch -ex "
+                                 "'thread apply all bt 12' 2>/dev/null | grep '^[#T]'\n"
+                                 "done\n";
+    char group[16];
+    pid_t pid;
+
+    (void)snprintf(group, sizeof group, "%d", (int)job->pid);
+    pid = fork();
+    if (pid == 0) {
+        (void)dup2(job->output, 1);
+        (void)dup2(job->output, 2);
+        (void)execl("/bin/sh", "sh", "-c", script, "sh", group, (char *)NULL);
+        _exit(127);
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
 /* One end, or one time limit that passed. */
 static void pool_wait(struct dlt_job **running, unsigned count)
 {
@@ -118,6 +145,7 @@ static void pool_wait(struct dlt_job **running, unsigned count)
             continue;
         if ((fds[i].revents & POLLIN) == 0) {
             job->timed_out = 1;
+            hang_show(job);
             (void)kill(-job->pid, SIGKILL);
         }
         job_finish(job);
