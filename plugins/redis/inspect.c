@@ -121,7 +121,7 @@ static enum dlock_status page_inspect(struct redis_session *session, const struc
     call.reply_max = ANSWER_MAX_BYTES;
     call.expects = n;
     status = redis_route_run(session, keys, &call, deadline_ns, reply, err);
-    *foreign = call.foreign;
+    *foreign = call.outcome.foreign;
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease_batch.h"
 #include "many.h"
-#include "redis/call/calls.h"
+#include "redis/call/call.h"
 #include "redis/call/route.h"
 #include "redis/link/config.h"
 #include "release.h"
@@ -310,8 +310,8 @@ static void many_end(struct batch *batch, const struct redis_many *many,
             many_failed(element, end->status, end->err);
         batch->quick += answer > 0;
     }
-    if (many->call.refused)
-        alone_next(batch, many->call.lasting ? ALONE_IF_LASTING : ALONE_IF_REFUSED);
+    if (many->call.outcome.refused)
+        alone_next(batch, many->call.outcome.lasting ? ALONE_IF_LASTING : ALONE_IF_REFUSED);
     if (end->status == DLOCK_OK)
         freeReplyObject(end->reply);
 }
@@ -342,7 +342,7 @@ static void deadline_set(struct batch *batch)
 static bool is_cut(const struct round *round)
 {
     for (size_t i = 0; i < round->n; i++)
-        if (!round->calls[i]->refused &&
+        if (!round->calls[i]->outcome.refused &&
             (round->ends[i].status == DLOCK_UNKNOWN || round->ends[i].status == DLOCK_UNAVAILABLE))
             return true;
     return false;

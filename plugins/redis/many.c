@@ -48,10 +48,10 @@ int64_t redis_many_next(const char **at)
 
 bool redis_many_is_over(const struct redis_many *many, enum dlock_status status)
 {
-    return !many->call.refused && status != DLOCK_BUSY && status != DLOCK_CONFIG;
+    return !many->call.outcome.refused && status != DLOCK_BUSY && status != DLOCK_CONFIG;
 }
 
 bool redis_many_is_in_doubt(const struct redis_many *many, enum dlock_status status)
 {
-    return many->call.refused && status == DLOCK_UNKNOWN;
+    return many->call.outcome.refused && status == DLOCK_UNKNOWN;
 }

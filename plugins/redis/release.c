@@ -35,7 +35,7 @@ static void release_begin(struct redis_release *release, const char *token, cons
     redis_call_begin(&release->call, REDIS_SCRIPT_RELEASE, &release->keys, 1, release_validate);
     resp_command_text(&release->call.command, token);
     resp_command_text(&release->call.command, what);
-    resp_command_text(&release->call.command, release->call.guarded);
+    resp_command_text(&release->call.command, release->call.sent.guarded);
 }
 
 void redis_release_begin(struct redis_session *session, const unsigned char *name,
@@ -89,10 +89,11 @@ bool redis_release_is_simple(const struct dlock_request *req)
 bool redis_release_end(struct redis_session *session, const struct redis_release *release,
                        redisReply *reply)
 {
+    bool is_kept = release->call.kind == REDIS_CALL_KEEPS;
     bool is_list = reply->type == REDIS_REPLY_ARRAY;
-    bool freed = !is_list || (!release->call.keeps && reply->element[0]->integer != 0);
+    bool freed = !is_list || (!is_kept && reply->element[0]->integer != 0);
 
-    if (is_list && !release->call.keeps)
+    if (is_list && !is_kept)
         passed_on(session, reply->element[1]);
     freeReplyObject(reply);
     return freed;

@@ -103,7 +103,8 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
         resp_keys_make(&batch->keys[i], &session->config, ops[i]->req->name, ops[i]->req->name_len);
     redis_call_begin(&batch->call, REDIS_SCRIPT_RENEW, batch->keys, n, renew_validate);
     batch->call.expects = n;
-    batch->call.adopts = adopts(ops[0]);
+    if (adopts(ops[0]))
+        batch->call.kind = REDIS_CALL_ADOPTS;
     for (size_t i = 0; i < n; i++) {
         const struct dlock_request *req = ops[i]->req;
 
@@ -115,7 +116,7 @@ static void batch_fill(struct batch *batch, const struct redis_session *session,
                           resp_command_number(batch->ttl[i], ttl_of(session, req)));
         resp_command_text(&batch->call.command, becomes(ops[i]));
     }
-    resp_command_text(&batch->call.command, batch->call.guarded);
+    resp_command_text(&batch->call.command, batch->call.sent.guarded);
 }
 
 static enum dlock_status batch_run(struct redis_session *session, struct batch *batch,
@@ -149,8 +150,8 @@ struct member {
 /* Whether the next call may succeed: this one did, or was refused for its name. */
 static bool goes_on(const struct redis_call *call, enum dlock_status status)
 {
-    return status == DLOCK_OK || call->of_name || call->redirect.kind != REDIS_REDIRECT_NONE ||
-           call->asking;
+    return status == DLOCK_OK || call->outcome.of_name ||
+           call->outcome.redirect.kind != REDIS_REDIRECT_NONE || call->asking;
 }
 
 /* The first of the members, and all others of its server. After a call that fails the rest is not
@@ -237,7 +238,7 @@ enum dlock_status redis_renew(void *self, struct dlock_lease_op *const *ops, siz
         free(batch);
         return status;
     }
-    while (done < n && (status == DLOCK_OK || batch->call.of_name)) {
+    while (done < n && (status == DLOCK_OK || batch->call.outcome.of_name)) {
         size_t some = batch_size(ops + done, n - done < most ? n - done : most);
 
         status = batch_run(session, batch, ops + done, some, deadline_ns, err);

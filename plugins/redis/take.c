@@ -205,9 +205,9 @@ static enum dlock_status answer_read(struct redis_session *session, const struct
         redis_waiter_free(req->attempt);
         return DLOCK_OK;
     }
-    if (take->call.script == take->call.with_guard) /* [FO-9] */
-        (void)snprintf(promotion, sizeof promotion, "%.*s", (int)strcspn(take->call.seen, " "),
-                       take->call.seen);
+    if (take->call.sent.script == take->call.with_guard) /* [FO-9] */
+        (void)snprintf(promotion, sizeof promotion, "%.*s", (int)strcspn(take->call.sent.seen, " "),
+                       take->call.sent.seen);
     busy_read(session, reply, req->attempt, promotion, grant);
     return DLOCK_BUSY;
 }
@@ -218,7 +218,7 @@ enum dlock_status redis_take_end(struct redis_session *session, const struct dlo
                                  struct dlock_error *err)
 {
     if (status == DLOCK_BUSY) {
-        grant->holder_ms = take->call.guard_left_ms;
+        grant->holder_ms = take->call.outcome.guard_left_ms;
         grant->flags |= DLOCK_GRANT_UNREPORTED;
     }
     if (status != DLOCK_OK)

@@ -1,59 +1,103 @@
 /* SPDX-License-Identifier: MIT */
-/* call.h - one command on one of the pool's connections. */
+/*
+ * call.h - one command, or many at once, on one of the pool's connections.
+ *
+ * Before a call is sent, what the client knows of the server has to allow it:
+ *
+ *   it is a master, and the one that was judged:   each script looks by itself (same.lua)
+ *   no replica follows it, or enough of them do:   each script (same.lua; guard.lua)
+ *   what the failover guard compares with:         a look each second (guard.h)
+ *   what it gives: durability, eviction and so on: a look each 10 s, before a call that grants
+ *
+ * A connection whose server has changed takes no more requests. The next one judges the server
+ * (pool.c), in the same call.
+ */
 #ifndef REDIS_CALL_H
 #define REDIS_CALL_H
 
-#include "redis/call/redirect.h"
-#include "redis/guard/guard.h"
 #include "redis/guard/view.h"
+#include "redis/link/slot.h"
 #include "redis/lua/script.h"
 #include "redis/servers/pool.h"
 #include "resp/command.h"
 #include "resp/keys.h"
 #include "resp/reader.h"
 
+#include <hiredis/hiredis.h>
+
+#define REDIS_CALLS_MOST 64 /* of redis_call_run_all */
+
 struct redis_call;
 typedef bool redis_validate_fn(const struct redis_call *call, const redisReply *reply);
 
 /*
- * One command and its answer. A begin function begins the command, the caller adds the arguments
- * with resp_command_add, redis_call_run runs it.
- *
- * While the server of a connection has been up for less than restart_guard, a call that `grants` is
- * not sent on it (BUSY, with a text). In other calls `guarded`, a word of the command, is "1" then,
- * and the script passes nothing on; else it is "0". On a connection with the failover guard the
- * script looks at the guard itself (guard.h).
+ * What a call does to names. While the server of a connection has been up for less than
+ * restart_guard, GRANTS and ADOPTS are not sent on it. In other calls `guarded`, a word of the
+ * command, is "1" then, and the script passes nothing on; else it is "0". On a connection with the
+ * failover guard the script looks at the guard itself (guard.h).
  */
+enum redis_call_kind {
+    REDIS_CALL_READS,
+    REDIS_CALL_GRANTS, /* BUSY, with a text, while the server grants nothing */
+    REDIS_CALL_KEEPS,  /* a renewal: the server has to be a master still */
+    REDIS_CALL_ADOPTS, /* a renewal that is UNAVAILABLE where GRANTS is BUSY [REN-6] */
+    REDIS_CALL_RELEASES
+};
+
+enum redis_redirect_kind {
+    REDIS_REDIRECT_NONE,
+    REDIS_REDIRECT_MOVED,   /* the slot belongs to `to` */
+    REDIS_REDIRECT_ASK,     /* this request alone goes to `to` */
+    REDIS_REDIRECT_TRYAGAIN /* the keys of the name are at two servers just now */
+};
+
+/* Where else a call belongs. It was not executed then. */
+struct redis_redirect {
+    enum redis_redirect_kind kind;
+    unsigned slot;
+    struct address to; /* an empty host: the one of the server that answered */
+};
+
+/* How a call has ended, beside its status. Set by redis_call_run. */
+struct redis_call_outcome {
+    bool foreign;          /* a key has another type */
+    bool of_name;          /* refused, as others need not be */
+    bool refused;          /* the answer is an error */
+    bool lasting;          /* and it may come each time: it is for a right or the form */
+    int64_t guard_left_ms; /* of a call that GRANTS or ADOPTS and was refused for that */
+    struct redis_redirect redirect;
+};
+
+/* What was sent last. Set by redis_call_run. */
+struct redis_call_sent {
+    const struct resp_script *script; /* NULL: the command runs no script */
+    uint32_t number;                  /* the last word; the answer is it or ends with it; 0: none */
+    char digits[RESP_DIGITS];
+    char guarded[2];                 /* a word that the caller adds to the command */
+    char seen[REDIS_VIEW_WORD_SIZE]; /* the last word but the number, if the script rechecks */
+};
+
+/* A command. A begin function begins it, the caller adds the arguments with resp_command_add and
+ * sets what differs from the script's, redis_call_run runs it. */
 struct redis_call {
     struct resp_command command;
-    const struct resp_script *script;             /* NULL: the command runs no script */
-    const struct resp_script *plain, *with_guard; /* what script is; NULL: it has no guard */
+    const struct resp_script *plain, *with_guard; /* NULL: no script; it has no guard */
     char count[RESP_DIGITS];
-    uint32_t number;          /* the answer is it or ends with it, else PROTOCOL; 0: no number */
-    char digits[RESP_DIGITS]; /* number as the last argument, added by redis_call_run */
-    char guarded[2];
-    bool rechecks;                   /* the script rechecks the server (same.lua) */
-    char seen[REDIS_VIEW_WORD_SIZE]; /* its last argument then */
-    bool grants;
-    bool keeps;            /* a renewal: as for `grants`, the server has to be a master still */
-    bool adopts;           /* and it is an adoption: UNAVAILABLE where `grants` is BUSY [REN-6] */
-    bool releases;         /* and passes the name on */
-    int64_t guard_left_ms; /* set by redis_call_run with BUSY, if `grants` or `adopts` */
-    size_t shown;          /* the word of the command that errors name as the key */
-    size_t reply_max;      /* bytes of the answer; RESP_REPLY_MAX */
+    char others[RESP_OTHERS_COUNT][RESP_KEY_MAX]; /* with config.all_keys */
+    enum redis_call_kind kind;
+    bool rechecks;    /* the script rechecks the server (same.lua) */
+    size_t shown;     /* the word of the command that errors name as the key */
+    size_t reply_max; /* bytes of the answer; RESP_REPLY_MAX */
     /* True: an answer that is no error, without its number, has the right form. False: answers may
      * belong to other requests: PROTOCOL, and no request is answered on that connection any more.
      */
     redis_validate_fn *validate;
-    size_t expects;                 /* for validate */
-    bool foreign;                   /* set by redis_call_run: a key has another type */
-    bool of_name;                   /* set by redis_call_run: refused, as others need not be */
-    bool refused;                   /* set by redis_call_run: the answer is an error */
-    bool lasting;                   /* and it may come each time: it is for a right or the form */
-    int slot;                       /* of its name in a cluster, set by the caller; else NO_SLOT */
-    bool asking;                    /* for a slot that this server is about to get */
-    struct redis_redirect redirect; /* set by redis_call_run: where else the call belongs */
-    char others[RESP_OTHERS_COUNT][RESP_KEY_MAX]; /* with config.all_keys */
+    size_t expects; /* for validate */
+    int slot;       /* of its name in a cluster, set by route.c; else REDIS_NO_SLOT */
+    bool asking;    /* for a slot that this server is about to get, set by route.c */
+
+    struct redis_call_sent sent;
+    struct redis_call_outcome outcome;
 };
 
 /* A script on n names, or its variant for key=raw. The keys must not move until redis_call_run,
@@ -61,7 +105,7 @@ struct redis_call {
  */
 void redis_call_begin(struct redis_call *call, enum redis_script_id script,
                       const struct resp_keys *keys, size_t n, redis_validate_fn *validate);
-/* A script of many.h, which is given the lock's key of each name. */
+/* A script for many names of a batch, which is given the lock's key of each name. */
 void redis_call_begin_many(struct redis_call *call, enum redis_script_id script,
                            const struct resp_keys *const *keys, size_t n,
                            redis_validate_fn *validate);
@@ -77,15 +121,23 @@ void redis_call_begin_plain(struct redis_call *call, redis_validate_fn *validate
 enum dlock_status redis_call_run(struct redis_pool *pool, struct redis_call *call,
                                  int64_t deadline_ns, redisReply **out, struct dlock_error *err);
 
-/* For calls.h: the call is sent with the text of its script. A script that the server does not know
- * has not run: to send it again is safe. */
-void redis_call_body_set(struct redis_call *call);
+/* How one of many calls has ended. */
+struct redis_call_end {
+    enum dlock_status status; /* as of redis_call_run, */
+    redisReply *reply;        /* as *out there */
+    struct dlock_error *err;  /* set by the caller */
+    /* call.c's: not ended yet; the server did not know its script, and it is sent again with the
+     * others; it is sent again alone */
+    bool pending, unknown, alone;
+};
 
-/* For send.h and calls.h: gives the call a new number; and makes the status of an answer that is an
- * error, which is freed. */
-void redis_call_number(struct redis_pool *pool, struct redis_call *call);
-enum dlock_status redis_call_error_take(const struct redis_pool *pool, struct redis_call *call,
-                                        enum dlock_status status, redisReply **reply,
-                                        struct dlock_error *err);
+/* Sends n calls, each with a script, in one write, and waits for the answers. Each ends as if it
+ * had been sent alone. Calls whose scripts the server does not know have one more write, in which
+ * the first of each script has its text. */
+void redis_call_run_all(struct redis_pool *pool, struct redis_call *const *calls,
+                        struct redis_call_end *ends, size_t n, int64_t deadline_ns);
+
+/* Reads an error of the server; no other answer names another server. Pure. */
+void redis_call_redirect(struct redis_redirect *out, const redisReply *reply);
 
 #endif

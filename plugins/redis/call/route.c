@@ -11,7 +11,7 @@
 
 static bool has_failed(const struct redis_call *call, enum dlock_status status)
 {
-    return !call->of_name && (status == DLOCK_UNAVAILABLE || status == DLOCK_UNKNOWN);
+    return !call->outcome.of_name && (status == DLOCK_UNAVAILABLE || status == DLOCK_UNKNOWN);
 }
 
 /* A server that was not reached, or is no master, may have been replaced. */
@@ -26,7 +26,7 @@ static void outcome_note(struct redis_cluster *cluster, struct redis_shard *shar
 static struct redis_shard *redirected(struct redis_cluster *cluster, struct redis_call *call,
                                       struct redis_shard *shard)
 {
-    struct redis_redirect *redirect = &call->redirect;
+    struct redis_redirect *redirect = &call->outcome.redirect;
     struct redis_shard *next = NULL;
 
     call->asking = redirect->kind == REDIS_REDIRECT_ASK;
@@ -72,11 +72,11 @@ enum dlock_status redis_route_run(struct redis_session *session, const struct re
     for (int hops = 0; shard != NULL && hops < HOPS_MOST; hops++) {
         status = redis_call_run(&shard->pool, call, deadline_ns, out, err);
         outcome_note(cluster, shard, has_failed(call, status));
-        if (call->redirect.kind == REDIS_REDIRECT_NONE) {
+        if (call->outcome.redirect.kind == REDIS_REDIRECT_NONE) {
             redis_cluster_put(cluster, shard);
             return status;
         }
-        call->redirect.slot = slot;
+        call->outcome.redirect.slot = slot;
         shard = redirected(cluster, call, shard);
     }
     redis_cluster_put(cluster, shard);
@@ -86,7 +86,7 @@ enum dlock_status redis_route_run(struct redis_session *session, const struct re
 /* Whether the call ended where its name is; else it has to follow. */
 static bool is_at_home(const struct redis_call *call)
 {
-    return call->redirect.kind == REDIS_REDIRECT_NONE;
+    return call->outcome.redirect.kind == REDIS_REDIRECT_NONE;
 }
 
 /* The calls that go to this server, which *which lists, in one write. */
@@ -102,7 +102,7 @@ static void shard_run_all(struct redis_session *session, struct redis_shard *sha
         some[i] = calls[which[i]];
         some_ends[i].err = ends[which[i]].err;
     }
-    redis_calls_run(&shard->pool, some, some_ends, n, deadline_ns);
+    redis_call_run_all(&shard->pool, some, some_ends, n, deadline_ns);
     for (size_t i = 0; i < n; i++) {
         ends[which[i]] = some_ends[i];
         failed = failed || has_failed(some[i], some_ends[i].status);
@@ -120,7 +120,7 @@ void redis_route_run_all(struct redis_session *session, const struct resp_keys *
     bool together[REDIS_CALLS_MOST] = {false};
 
     if (cluster == NULL) {
-        redis_calls_run(&session->pool, calls, ends, n, deadline_ns);
+        redis_call_run_all(&session->pool, calls, ends, n, deadline_ns);
         return;
     }
     redis_cluster_refresh(cluster, deadline_ns);

@@ -3,7 +3,7 @@
 #ifndef REDIS_ROUTE_H
 #define REDIS_ROUTE_H
 
-#include "redis/call/calls.h"
+#include "redis/call/call.h"
 #include "redis/servers/session.h"
 
 /*
@@ -14,7 +14,7 @@ enum dlock_status redis_route_run(struct redis_session *session, const struct re
                                   struct redis_call *call, int64_t deadline_ns, redisReply **out,
                                   struct dlock_error *err);
 
-/* The same for many calls, as redis_calls_run. In a cluster they leave together where they go to
+/* The same for many calls, as redis_call_run_all. In a cluster they leave together where they go to
  * the server of the first one; the others are run one after the other. */
 void redis_route_run_all(struct redis_session *session, const struct resp_keys *const *keys,
                          struct redis_call *const *calls, struct redis_call_end *ends, size_t n,

@@ -121,7 +121,7 @@ dlt_add_guard_mutant(F5_fewer_replicas_are_enough F5_a_term_of_fewer_replicas_is
   lua/view.lua "if needed > before or lower then" "if lower then")
 dlt_add_guard_mutant(F6_the_script_does_not_look
   F3_F6_an_old_master_without_replicas_answers_nothing_after_D
-  call/send.c "guarded = pipeline->guard->on;" "guarded = false;")
+  call/call.c "guarded = pipeline->guard->on;" "guarded = false;")
 dlt_add_guard_mutant(F6_the_script_for_many_names_does_not_look
   F3_F6_an_old_master_without_replicas_answers_nothing_after_D
   call/call.c "        call->with_guard = &redis_scripts[REDIS_SCRIPT_GUARDED_ACQUIRE_MANY];" "        call->with_guard = NULL;")
@@ -168,11 +168,11 @@ dlt_add_cluster_mutant(FO_12_a_slot_that_leaves_is_old FO_12_a_move_that_is_take
 
 dlt_add_cluster_mutant(cluster_ends_renewals_behind_a_name_that_moves
   C5_a_name_that_moves_delays_no_renewal_of_others C5
-  renew.c "call->of_name || call->redirect.kind != REDIS_REDIRECT_NONE ||
-           call->asking" "false")
+  renew.c "call->outcome.of_name ||
+           call->outcome.redirect.kind != REDIS_REDIRECT_NONE || call->asking" "false")
 dlt_add_cluster_mutant(cluster_ends_renewals_behind_a_slot_that_came
   C5_a_slot_that_came_delays_no_renewal_of_others C5
-  renew.c "call->of_name ||" "")
+  renew.c "call->outcome.of_name ||" "")
 
 add_test(NAME redis_cluster_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cluster_mutants.sh
   ${PROJECT_SOURCE_DIR} ${DLT_CLUSTER_MUTANTS})
@@ -180,7 +180,7 @@ set_tests_properties(redis_cluster_mutants PROPERTIES TIMEOUT 600 LABELS "redis;
 
 # A release without a look that counts, and one that keeps outside of the guard: test_redis_terms.
 dlt_guard_mutant(releases_without_a_look test_redis_terms
-  call/send.c "if (redis_view_expired(pipeline->guard, now_ns))" "if (false)")
+  call/call.c "if (redis_view_expired(pipeline->guard, now_ns))" "if (false)")
 dlt_guard_mutant(FO_11_keeps_outside_of_the_guard test_redis_terms lua/guard_keep.lua "if refusal then" "if false then")
 add_test(NAME redis_terms_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh ${PROJECT_SOURCE_DIR} terms
   $<TARGET_FILE:redis_mutant_releases_without_a_look>=a_release_after_a_long_time_passes_the_name_on
@@ -192,7 +192,7 @@ dlt_guard_mutant(grants_at_another_server test_redis_changed lua/same_refuse.lua
 dlt_guard_mutant(passes_on_at_another_server test_redis_changed lua/same_release.lua "if not is_same then" "if false then")
 dlt_guard_mutant(takes_a_backup_for_a_replica test_redis_changed lua/same.lua "== copies" "== 0")
 dlt_guard_mutant(checks_the_settings_once test_redis_changed
-  call/check.c "if (is_due(&pipeline->settings_ns, now_ns, SETTINGS_LAST_NS))" "if (false)")
+  call/call.c "if (is_due(&pipeline->settings_ns, now_ns, SETTINGS_LAST_NS))" "if (false)")
 add_test(NAME redis_changed_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh ${PROJECT_SOURCE_DIR} changed
   $<TARGET_FILE:redis_mutant_grants_at_another_server>=C1_a_restart_that_a_proxy_hides_has_its_guard
   $<TARGET_FILE:redis_mutant_passes_on_at_another_server>=C1_a_release_at_another_server_passes_nothing_on

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/call/calls.c plugins/redis/lease_batch.c plugins/redis/take.c */
-/* Tests: plugins/redis/release.c plugins/redis/call/send.c plugins/redis/call/check.c */
+/* Tests: plugins/redis/call/call.c plugins/redis/lease_batch.c plugins/redis/take.c */
+/* Tests: plugins/redis/release.c */
 /* Tests: plugins/redis/link/pipeline_list.c */
 /* Does each element of a batch get its own answer, also when the exchange is cut? (C19, BAT-1 to
  * BAT-4)

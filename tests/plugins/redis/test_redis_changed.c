@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/call/check.c */
+/* Tests: plugins/redis/call/call.c */
 /* Is what a client learned about its server learned again, when it changes under a client that is
  * open and idle? (C1, C16) */
 #include "hiding_proxy.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/link/slot.c plugins/redis/call/redirect.c plugins/redis/servers/topology.c
+/* Tests: plugins/redis/link/slot.c plugins/redis/call/call.c plugins/redis/servers/topology.c
  */
 /* Is the server of a name found, as the servers of a cluster compute it, and nonsense refused? */
-#include "redis/call/redirect.h"
+#include "redis/call/call.h"
 #include "redis/servers/topology.h"
 
 #include <criterion/criterion.h>
@@ -42,7 +42,7 @@ static struct redis_redirect redirect(const char *error)
     struct redis_redirect out;
     redisReply *reply = parsed(error);
 
-    redis_redirect_read(&out, reply);
+    redis_call_redirect(&out, reply);
     freeReplyObject(reply);
     return out;
 }

@@ -150,7 +150,7 @@ mutant 18 "a child uses what its parent opened" "dlock_plugin_memory dlock-confo
 
 mutant 19 "a server that forgot its locks grants at once" "$redis" \
     "test_redis_guard --filter 'guard/restart_guard*'" \
-    plugins/redis/call/check.c "pipeline->guard_until_ns - now(pool) : 0;" "pipeline->guard_until_ns * 0 : 0;"
+    plugins/redis/call/call.c "pipeline->guard_until_ns - now(pool) : 0;" "pipeline->guard_until_ns * 0 : 0;"
 
 mutant 20 "a reader renews all readers" "$redis" \
     "$(slots redis redis reader_by_itself "$on_redis")" \
