@@ -346,8 +346,8 @@ static bool is_unconfirmed(const struct redis_exchange *exchange)
     return exchange->status == DLOCK_OK && resp_error_is(exchange->reply, "FAILOVER UNCONFIRMED");
 }
 
-static void release_prepare_look(struct redis_pool *pool, struct redis_pipeline *pipeline,
-                                 int64_t deadline_ns)
+static void view_renew(struct redis_pool *pool, struct redis_pipeline *pipeline,
+                       int64_t deadline_ns)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
     int64_t now_ns = now(pool);
@@ -495,7 +495,7 @@ static enum dlock_status ask_on(struct redis_pool *pool, struct redis_pipeline *
     enum dlock_status status = DLOCK_OK;
 
     if (call->kind == REDIS_CALL_RELEASES && pipeline->guard->on)
-        release_prepare_look(pool, pipeline, exchange->deadline_ns);
+        view_renew(pool, pipeline, exchange->deadline_ns);
     /* Also while nothing is granted: the master may be another one by now. */
     if (needs_master(call))
         status = server_check(pool, pipeline, exchange->deadline_ns, err);
@@ -695,7 +695,7 @@ static void check_all(struct redis_pool *pool, struct redis_pipeline *pipeline,
     for (size_t i = 0; i < n; i++)
         releases = releases || (ends[i].pending && calls[i]->kind == REDIS_CALL_RELEASES);
     if (releases && pipeline->guard->on)
-        release_prepare_look(pool, pipeline, deadline_ns);
+        view_renew(pool, pipeline, deadline_ns);
     server_check_all(pool, pipeline, calls, ends, n, deadline_ns);
     for (size_t i = 0; i < n; i++) {
         enum dlock_status status =

@@ -4,6 +4,121 @@
 
 #include <string.h>
 
+/* ---- the servers of a cluster ---- */
+
+#define NODE_PORT 6379
+
+static enum dlock_status refuse(struct dlock_error *err, const char *why)
+{
+    return dlock_fail(err, REDIS_ORIGIN, DLOCK_INVALID, 0, "%s", why);
+}
+
+static bool names_cluster(const struct dlock_target *target)
+{
+    const char *at = strchr(target->scheme, '+');
+
+    return at != NULL && strcmp(at, "+cluster") == 0;
+}
+
+static enum dlock_status nodes_init(struct redis_nodes *nodes, struct resp_config *config,
+                                    const struct dlock_target *target, struct dlock_error *err)
+{
+    nodes->count = 0;
+    config->moves = config->all_keys = true;
+    if (config->database != 0 || (target->path[0] != '\0' && strcmp(target->path, "/") != 0 &&
+                                  strcmp(target->path, "/0") != 0))
+        return refuse(err, "a cluster has the database 0 only, and no path");
+    for (; target->hosts[nodes->count] != NULL; nodes->count++) {
+        if (nodes->count == REDIS_NODES_MOST)
+            return refuse(err, "want at most 32 servers of the cluster: it knows the others");
+        if (!address_parse(&nodes->addresses[nodes->count], target->hosts[nodes->count], NODE_PORT))
+            return refuse(err, "a server is not a host that can be looked up");
+    }
+    if (nodes->count == 0)
+        return refuse(err, "want servers of the cluster, as in redis+cluster://host1,host2,host3");
+    (void)snprintf(config->endpoint, sizeof config->endpoint, "cluster at %.50s", target->hosts[0]);
+    return DLOCK_OK;
+}
+
+/* ---- the service that sentinels watch ---- */
+
+#define SENTINEL_PORT 26379
+
+static bool names_service(const struct dlock_target *target)
+{
+    const char *at = strchr(target->scheme, '+');
+
+    return at != NULL && strcmp(at, "+sentinel") == 0;
+}
+
+static enum dlock_status addresses_take(struct redis_service *service,
+                                        const struct dlock_target *target, struct dlock_error *err)
+{
+    for (; target->hosts[service->count] != NULL; service->count++) {
+        if (service->count == REDIS_SENTINELS_MOST)
+            return refuse(err, "want at most 32 sentinels");
+        if (!address_parse(&service->addresses[service->count], target->hosts[service->count],
+                           SENTINEL_PORT))
+            return refuse(err, "a sentinel is not a host that can be looked up");
+    }
+    if (service->count == 0)
+        return refuse(err, "want the sentinels, as in redis+sentinel://host1,host2,host3/service");
+    return DLOCK_OK;
+}
+
+/* "/name" */
+static enum dlock_status name_take(struct redis_service *service, const struct dlock_target *target,
+                                   struct dlock_error *err)
+{
+    service->name = target->path[0] == '/' ? target->path + 1 : target->path;
+    if (service->name[0] == '\0' || strchr(service->name, '/') != NULL)
+        return refuse(err, "want the name of the service as the path, as in "
+                           "redis+sentinel://host1,host2,host3/mymaster");
+    return DLOCK_OK;
+}
+
+static bool sentinels_are_secure(const struct dlock_target *target, bool secure)
+{
+    const char *option = target->option(target, "sentinel_tls");
+
+    if (option == NULL || strcmp(option, "same") == 0)
+        return secure;
+    return strcmp(option, "on") == 0;
+}
+
+static enum dlock_status service_init(struct redis_service *service, struct resp_config *config,
+                                      const struct dlock_target *target, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    *service = (struct redis_service){
+        .pass_file = target->option(target, REDIS_SENTINEL_PASS_FILE),
+        .sentinel = {.origin = REDIS_ORIGIN,
+                     .user = target->option(target, "sentinel_user"),
+                     .prefix = "",
+                     .secure = sentinels_are_secure(target, config->secure)},
+    };
+    config->moves = true;
+    status = addresses_take(service, target, err);
+    if (status == DLOCK_OK)
+        status = name_take(service, target, err);
+    if (status == DLOCK_OK)
+        (void)snprintf(config->endpoint, sizeof config->endpoint, "service %.50s", service->name);
+    return status;
+}
+
+static enum dlock_status service_refuse(const struct dlock_target *target, struct dlock_error *err)
+{
+    if (target->option(target, "sentinel_user") != NULL ||
+        target->option(target, REDIS_SENTINEL_PASS_FILE) != NULL ||
+        target->option(target, "sentinel_tls") != NULL)
+        return refuse(err, "an option of sentinels, and the scheme is not redis+sentinel or "
+                           "rediss+sentinel");
+    return DLOCK_OK;
+}
+
+/* ---- all ---- */
+
 #define DEFAULT_PORT      6379
 #define FAILOVER_LEAST_MS 2000
 
@@ -12,11 +127,6 @@ static const char *const commands[RESP_COMMANDS_MOST + 1] = {
     "EVALSHA", "EVAL",    "TIME",      "EXISTS", "GET",   "SET",    "DEL",
     "PTTL",    "PEXPIRE", "PEXPIREAT", "HGET",   "HMGET", "HSET",   "HDEL",
     "ZADD",    "ZREM",    "ZCARD",     "ZSCORE", "ZRANK", "ZRANGE", "ZRANGEBYSCORE"};
-
-static enum dlock_status refuse(struct dlock_error *err, const char *why)
-{
-    return dlock_fail(err, REDIS_ORIGIN, DLOCK_INVALID, 0, "%s", why);
-}
 
 static bool scheme_ends(const char *scheme, const char *end)
 {
@@ -101,13 +211,13 @@ static enum dlock_status server_init(struct resp_config *config, struct redis_se
 {
     enum dlock_status status = DLOCK_OK;
 
-    if (redis_service_is_named(target))
-        return redis_service_init(service, config, target, err);
-    status = redis_service_refuse(target, err);
+    if (names_service(target))
+        return service_init(service, config, target, err);
+    status = service_refuse(target, err);
     if (status != DLOCK_OK)
         return status;
-    if (redis_nodes_are_named(target))
-        return redis_nodes_init(nodes, config, target, err);
+    if (names_cluster(target))
+        return nodes_init(nodes, config, target, err);
     return scheme_ends(target->scheme, "+unix") ? unix_init(config, target, err)
                                                 : tcp_init(config, target, err);
 }
@@ -118,7 +228,7 @@ static enum dlock_status tls_take(struct resp_config *config, struct redis_servi
 {
     struct resp_config both[2] = {*config, service->sentinel};
     enum dlock_status status =
-        resp_config_take_tls(both, redis_service_is_named(target) ? 2 : 1, target, err);
+        resp_config_take_tls(both, names_service(target) ? 2 : 1, target, err);
 
     *config = both[0];
     service->sentinel = both[1];

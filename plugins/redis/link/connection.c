@@ -3,6 +3,7 @@
 #include "lib/time.h"
 #include "net/stream.h"
 #include "resp/error.h"
+#include "resp/setup.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -81,10 +82,11 @@ static enum stream_result secure(struct redis_connection *connection, const stru
                : result;
 }
 
-enum dlock_status redis_connection_open(struct redis_connection *connection,
-                                        const struct resp_config *config, const struct tls *tls,
-                                        const struct dlock_host *host, int64_t deadline_ns,
-                                        struct dlock_error *err)
+/* Sends no command but a PING aside to a server that does not answer a TLS handshake. */
+static enum dlock_status stream_open(struct redis_connection *connection,
+                                     const struct resp_config *config, const struct tls *tls,
+                                     const struct dlock_host *host, int64_t deadline_ns,
+                                     struct dlock_error *err)
 {
     enum stream_result result = STREAM_FAILED;
 
@@ -105,7 +107,8 @@ enum dlock_status redis_connection_open(struct redis_connection *connection,
                            connection->stream.why);
 }
 
-bool redis_connection_wants_tls(const struct redis_connection *connection, int64_t deadline_ns)
+/* After a plain connection that ended without an answer: asks on a connection of its own. */
+static bool wants_tls(const struct redis_connection *connection, int64_t deadline_ns)
 {
     const struct resp_config *config = connection->config;
 
@@ -150,4 +153,98 @@ enum dlock_status redis_connection_read(struct redis_connection *connection, int
         return resp_error_fail(connection->config, err, DLOCK_NOMEM, "no memory for an answer");
     return resp_error_fail(connection->config, err, DLOCK_PROTOCOL,
                            "an answer that makes no sense: %s", connection->reader.why);
+}
+
+/* ---- making a connection ready for requests ---- */
+
+#define SECRET_SIZE 4096
+
+static enum dlock_status answers_take(struct redis_connection *connection, struct resp_setup *setup,
+                                      int64_t deadline_ns, struct dlock_error *err)
+{
+    while (!resp_setup_done(setup)) {
+        redisReply *reply = NULL;
+        enum dlock_status status = redis_connection_read(connection, deadline_ns, &reply, err);
+
+        if (status == DLOCK_UNKNOWN) /* the set-up changes nothing in the store */
+            status = err->status = DLOCK_UNAVAILABLE;
+        if (status == DLOCK_OK)
+            status = resp_setup_take(setup, reply, err);
+        freeReplyObject(reply);
+        if (status != DLOCK_OK)
+            return status;
+    }
+    if (resp_reader_pending(&connection->reader))
+        return resp_error_fail(connection->config, err, DLOCK_PROTOCOL,
+                               "more answers than requests");
+    return DLOCK_OK;
+}
+
+static enum dlock_status setup_run(struct redis_connection *connection,
+                                   const struct resp_config *config, int64_t deadline_ns,
+                                   struct resp_info *server_info, struct dlock_error *err)
+{
+    struct resp_setup setup;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (!resp_setup_begin(&setup, config, true, server_info))
+        status = resp_error_fail(config, err, DLOCK_NOMEM, "no memory for a command");
+    else
+        status = redis_connection_send(connection, setup.bytes, setup.len, deadline_ns, err);
+    resp_setup_end(&setup);
+    if (status == DLOCK_UNKNOWN)
+        status = err->status = DLOCK_UNAVAILABLE;
+    return status == DLOCK_OK ? answers_take(connection, &setup, deadline_ns, err) : status;
+}
+
+/* secret has SECRET_SIZE bytes. *password: the secret, or NULL: there is none. */
+static enum dlock_status secret_read(const struct resp_config *config, char *secret,
+                                     const char **password, struct dlock_error *err)
+{
+    int len = config->target->read_secret(config->target, NULL, secret, SECRET_SIZE, err);
+
+    *password = len >= 0 ? secret : NULL;
+    return len == -2 ? err->status : DLOCK_OK;
+}
+
+static enum dlock_status connect_with(struct redis_connection *connection,
+                                      const struct redis_connect_args *args, const char *password,
+                                      int64_t deadline_ns, struct resp_info *server_info,
+                                      struct dlock_error *err)
+{
+    struct resp_config config = *args->config;
+    enum dlock_status status =
+        stream_open(connection, args->config, args->tls, args->host, deadline_ns, err);
+
+    config.password = password;
+    if (status != DLOCK_OK)
+        return status;
+    status = setup_run(connection, &config, deadline_ns, server_info, err);
+    if (status != DLOCK_UNAVAILABLE || !wants_tls(connection, deadline_ns))
+        return status;
+    return resp_error_fail(&config, err, DLOCK_PROTOCOL,
+                           "the server speaks TLS: write the scheme with one more s, as in "
+                           "rediss://");
+}
+
+/* [SEC-1] The secret may be changed between the two readings. */
+enum dlock_status redis_connection_open(struct redis_connection *connection,
+                                        const struct redis_connect_args *args, int64_t deadline_ns,
+                                        struct resp_info *server_info, struct dlock_error *err)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+    char secret[SECRET_SIZE] = "", again[SECRET_SIZE] = "";
+    const char *password = NULL;
+    enum dlock_status status = secret_read(args->config, secret, &password, err);
+
+    if (status == DLOCK_OK)
+        status = connect_with(connection, args, password, deadline_ns, server_info, err);
+    if (status == DLOCK_AUTH && secret_read(args->config, again, &password, &ignored) == DLOCK_OK &&
+        password != NULL && strcmp(secret, again) != 0) {
+        redis_connection_close(connection);
+        status = connect_with(connection, args, password, deadline_ns, server_info, err);
+    }
+    explicit_bzero(secret, sizeof secret);
+    explicit_bzero(again, sizeof again);
+    return status;
 }

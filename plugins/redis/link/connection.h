@@ -5,6 +5,7 @@
 
 #include "net/stream.h"
 #include "resp/config.h"
+#include "resp/info.h"
 #include "resp/reader.h"
 
 struct redis_connection {
@@ -19,16 +20,18 @@ void redis_connection_close(struct redis_connection *connection);
 /* In a forked child: closes the descriptor and frees nothing. */
 void redis_connection_after_fork(struct redis_connection *connection);
 
-/* Connects, with TLS if the config says so; sends no command but a PING aside to a server that does
- * not answer a TLS handshake. UNAVAILABLE, AUTH, PROTOCOL, INVALID. */
-enum dlock_status redis_connection_open(struct redis_connection *connection,
-                                        const struct resp_config *config, const struct tls *tls,
-                                        const struct dlock_host *host, int64_t deadline_ns,
-                                        struct dlock_error *err);
+struct redis_connect_args {
+    const struct resp_config *config;
+    const struct tls *tls;
+    const struct dlock_host *host;
+};
 
-/* After a plain connection that ended without an answer: whether the server speaks TLS. Asks it on
- * a connection of its own; false: it does not, or is not there, or has no time. */
-bool redis_connection_wants_tls(const struct redis_connection *connection, int64_t deadline_ns);
+/* Connects, with TLS if the config says so, authenticates with the present password [SEC-1] and
+ * chooses the database. server_info: NULL: does not read it. All commands are one round trip.
+ * UNAVAILABLE, AUTH, PROTOCOL, INVALID, NOMEM, or a status of resp_setup_take. */
+enum dlock_status redis_connection_open(struct redis_connection *connection,
+                                        const struct redis_connect_args *args, int64_t deadline_ns,
+                                        struct resp_info *server_info, struct dlock_error *err);
 
 /* OK; UNAVAILABLE: no byte was sent; UNKNOWN. */
 enum dlock_status redis_connection_send(struct redis_connection *connection, const char *bytes,

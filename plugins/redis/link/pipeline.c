@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis/link/pipeline.h"
-#include "lib/time.h"
-#include "redis/link/pipeline_list.h"
-
 #include "lib/deadline_cond.h"
+#include "lib/time.h"
+#include "resp/error.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -15,6 +14,123 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+/* ---- the requests without an answer, and the bytes of those that were not sent; with the mutex
+ * held ---- */
+
+#define OUT_FIRST 4096
+
+static void list_add(struct redis_pipeline *pipeline, struct redis_exchange *exchange)
+{
+    if (pipeline->last != NULL)
+        pipeline->last->next = exchange;
+    else
+        pipeline->first = exchange;
+    pipeline->last = exchange;
+    pipeline->askers += exchange->ends_group;
+}
+
+static struct redis_exchange *list_pop(struct redis_pipeline *pipeline)
+{
+    struct redis_exchange *exchange = pipeline->first;
+
+    pipeline->first = exchange->next;
+    if (pipeline->first == NULL)
+        pipeline->last = NULL;
+    pipeline->askers -= exchange->ends_group;
+    return exchange;
+}
+
+/* Bytes of the longest answer that may come before, and of its own. */
+static size_t answer_max(const struct redis_exchange *exchange)
+{
+    return exchange->skip > 0 && exchange->skip_max > exchange->reply_max ? exchange->skip_max
+                                                                          : exchange->reply_max;
+}
+
+/* The answer to `next` comes after the answer to `gone`, which may be as long as `gone` allows. */
+static void skip_more(struct redis_exchange *next, const struct redis_exchange *gone,
+                      unsigned answers)
+{
+    size_t longest = answer_max(gone);
+
+    if (next->skip == 0 || next->skip_max < longest)
+        next->skip_max = longest;
+    next->skip += answers;
+}
+
+static void list_cut(struct redis_pipeline *pipeline, struct redis_exchange *exchange)
+{
+    struct redis_exchange *before = NULL;
+
+    for (struct redis_exchange *at = pipeline->first; at != exchange; at = at->next)
+        before = at;
+    if (before != NULL)
+        before->next = exchange->next;
+    else
+        pipeline->first = exchange->next;
+    if (pipeline->last == exchange)
+        pipeline->last = before;
+    pipeline->askers -= exchange->ends_group;
+}
+
+/* Removes a request of which no byte was sent. */
+static void out_cut(struct redis_pipeline *pipeline, const struct redis_exchange *exchange)
+{
+    size_t first = exchange->begins - (pipeline->asked - pipeline->out_len);
+    size_t after = first + exchange->len;
+
+    memmove(pipeline->out + first, pipeline->out + after, pipeline->out_len - after);
+    pipeline->out_len -= exchange->len;
+    pipeline->asked -= exchange->len;
+    for (struct redis_exchange *at = exchange->next; at != NULL; at = at->next)
+        at->begins -= exchange->len;
+}
+
+/* Takes a request out whose time is over. UNAVAILABLE: no byte of it was sent, and none will be.
+ * UNKNOWN: its answer is dropped on arrival, and the connection is dead. */
+static void give_up(struct redis_pipeline *pipeline, struct redis_exchange *exchange)
+{
+    bool unsent = exchange->begins >= pipeline->bytes_sent;
+
+    list_cut(pipeline, exchange);
+    if (unsent) { /* nor were later requests sent */
+        out_cut(pipeline, exchange);
+        if (exchange->next != NULL && exchange->skip > exchange->before)
+            skip_more(exchange->next, exchange, exchange->skip - exchange->before);
+    } else {
+        atomic_store(&pipeline->dead, true);
+        if (exchange->next != NULL) /* its answer may still come, before the next one */
+            skip_more(exchange->next, exchange, exchange->skip + 1);
+    }
+    exchange->status = unsent ? DLOCK_UNAVAILABLE : DLOCK_UNKNOWN;
+    (void)snprintf(exchange->why, sizeof exchange->why,
+                   unsent ? "no time was left" : "no answer in time");
+}
+
+static bool out_reserve(struct redis_pipeline *pipeline, size_t len)
+{
+    size_t size = pipeline->out_size == 0 ? OUT_FIRST : pipeline->out_size;
+    char *longer = NULL;
+
+    while (size < pipeline->out_len + len)
+        size *= 2;
+    if (size == pipeline->out_size)
+        return true;
+    longer = realloc(pipeline->out, size);
+    if (longer == NULL)
+        return false;
+    pipeline->out = longer;
+    pipeline->out_size = size;
+    return true;
+}
+
+static void out_write(struct redis_pipeline *pipeline, const struct redis_exchange *exchange)
+{
+    memcpy(pipeline->out + pipeline->out_len, exchange->bytes, exchange->len);
+    pipeline->out_len += exchange->len;
+    pipeline->asked += exchange->len;
+}
 
 /* The leader yields if more threads than this have a request on the connection, so that more
  * requests leave together. With fewer threads a yield takes longer than it saves. */
@@ -87,7 +203,7 @@ static void group_give_up(struct redis_pipeline *pipeline, const struct group *g
 {
     for (size_t i = group->n; i > 0; i--)
         if (atomic_load(&group->first[i - 1].state) != DONE)
-            redis_pipeline_list_give_up(pipeline, &group->first[i - 1]);
+            give_up(pipeline, &group->first[i - 1]);
 }
 
 /* The connection ends. status: of the first request. */
@@ -97,7 +213,7 @@ static void fail_all(struct redis_pipeline *pipeline, enum dlock_status status, 
     atomic_store(&pipeline->dead, true);
     pipeline->write_failed = true;
     while (pipeline->first != NULL) {
-        struct redis_exchange *exchange = redis_pipeline_list_pop(pipeline);
+        struct redis_exchange *exchange = list_pop(pipeline);
 
         exchange->status = exchange->begins < pipeline->bytes_sent ? status : DLOCK_UNAVAILABLE;
         (void)snprintf(exchange->why, sizeof exchange->why, "%s", why);
@@ -240,7 +356,7 @@ static void answer(struct redis_pipeline *pipeline, redisReply *reply, struct wa
         fail_all(pipeline, DLOCK_PROTOCOL, "an answer, but not to this request", wakes);
         return;
     }
-    (void)redis_pipeline_list_pop(pipeline);
+    (void)list_pop(pipeline);
     exchange->status = DLOCK_OK;
     if (pipeline->first == NULL && resp_reader_pending(&pipeline->connection.reader) &&
         !atomic_load(&pipeline->dead)) { /* they may be answers to requests that were given up */
@@ -271,8 +387,7 @@ static void take_in(struct redis_pipeline *pipeline, size_t len, struct wakes *w
     struct resp_reader *reader = &pipeline->connection.reader;
     redisReply *reply = NULL;
 
-    reader->reply_max =
-        pipeline->first != NULL ? redis_pipeline_list_answer_max(pipeline->first) : RESP_REPLY_MAX;
+    reader->reply_max = pipeline->first != NULL ? answer_max(pipeline->first) : RESP_REPLY_MAX;
     if (!resp_reader_feed(reader, pipeline->chunk, len)) {
         nonsense(pipeline, wakes);
         return;
@@ -385,7 +500,7 @@ static void ask(struct redis_pipeline *pipeline, const struct group *group)
 
     for (size_t i = 0; i < group->n; i++)
         len += group->first[i].len;
-    if (!redis_pipeline_list_reserve(pipeline, len)) {
+    if (!out_reserve(pipeline, len)) {
         no_memory(group);
         return;
     }
@@ -398,8 +513,8 @@ static void ask(struct redis_pipeline *pipeline, const struct group *group)
         mine->skip_max = 0;
         mine->begins = pipeline->asked;
         atomic_init(&mine->state, WAITS);
-        redis_pipeline_list_write(pipeline, mine);
-        redis_pipeline_list_add(pipeline, mine);
+        out_write(pipeline, mine);
+        list_add(pipeline, mine);
     }
     if (pipeline->leader != REDIS_LEADER_AWAKE)
         flush(pipeline);
@@ -437,4 +552,50 @@ bool redis_pipeline_exchange_all(struct redis_pipeline *pipeline, struct redis_e
 bool redis_pipeline_exchange(struct redis_pipeline *pipeline, struct redis_exchange *mine)
 {
     return redis_pipeline_exchange_all(pipeline, mine, 1);
+}
+
+/* ---- opening and closing ---- */
+
+enum dlock_status redis_pipeline_open(struct redis_pipeline **out, const struct resp_config *config,
+                                      const struct tls *tls, const struct dlock_host *host,
+                                      int64_t deadline_ns, struct resp_info *server_info,
+                                      struct dlock_error *err)
+{
+    struct redis_pipeline *pipeline = calloc(1, sizeof *pipeline);
+    struct redis_connect_args args = {.tls = tls, .host = host};
+    enum dlock_status status = DLOCK_NOMEM;
+
+    *out = NULL;
+    if (pipeline == NULL)
+        return resp_error_fail(config, err, status, "no memory for a connection");
+    (void)pthread_mutex_init(&pipeline->mutex, NULL);
+    pipeline->config = *config;
+    args.config = &pipeline->config;
+    pipeline->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (pipeline->wake_fd < 0)
+        (void)resp_error_fail(config, err, status, "no descriptor for an event");
+    else
+        status = redis_connection_open(&pipeline->connection, &args, deadline_ns, server_info, err);
+    if (status == DLOCK_OK)
+        *out = pipeline;
+    else
+        redis_pipeline_close(pipeline);
+    return status;
+}
+
+void redis_pipeline_close(struct redis_pipeline *pipeline)
+{
+    redis_connection_close(&pipeline->connection);
+    if (pipeline->wake_fd >= 0)
+        (void)close(pipeline->wake_fd);
+    (void)pthread_mutex_destroy(&pipeline->mutex);
+    free(pipeline->out);
+    free(pipeline);
+}
+
+void redis_pipeline_after_fork(struct redis_pipeline *pipeline)
+{
+    redis_connection_after_fork(&pipeline->connection);
+    if (pipeline->wake_fd >= 0)
+        (void)close(pipeline->wake_fd);
 }

@@ -18,7 +18,7 @@
 #ifndef REDIS_PIPELINE_H
 #define REDIS_PIPELINE_H
 
-#include "redis/link/setup.h"
+#include "redis/link/connection.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -75,7 +75,7 @@ struct redis_pipeline {
     struct redis_guard *guard; /* the pool's */
 };
 
-/* Connects to the server of config, which is copied, and sets up, as redis_setup_connect, whose
+/* Connects to the server of config, which is copied, and sets up, as redis_connection_open, whose
  * status it returns. *out is NULL unless OK. */
 enum dlock_status redis_pipeline_open(struct redis_pipeline **out, const struct resp_config *config,
                                       const struct tls *tls, const struct dlock_host *host,

@@ -3,7 +3,7 @@
 #ifndef REDIS_SENTINEL_H
 #define REDIS_SENTINEL_H
 
-#include "redis/link/service.h"
+#include "redis/link/config.h"
 #include "redis/servers/vote.h"
 #include "resp/connection.h"
 

@@ -9,7 +9,7 @@
 #ifndef REDIS_SENTINELS_H
 #define REDIS_SENTINELS_H
 
-#include "redis/link/service.h"
+#include "redis/link/config.h"
 
 struct redis_sentinels;
 

@@ -11,8 +11,7 @@
 #ifndef REDIS_SESSION_H
 #define REDIS_SESSION_H
 
-#include "redis/link/nodes.h"
-#include "redis/link/service.h"
+#include "redis/link/config.h"
 #include "redis/servers/pool.h"
 #include "resp/subscriber.h"
 

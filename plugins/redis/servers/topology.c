@@ -89,7 +89,7 @@ enum dlock_status redis_topology_ask(struct redis_topology *topology,
     static const char command[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
     struct redis_connection connection = {.config = NULL};
     redisReply *reply = NULL;
-    enum dlock_status status = redis_setup_connect(&connection, args, deadline_ns, NULL, err);
+    enum dlock_status status = redis_connection_open(&connection, args, deadline_ns, NULL, err);
 
     connection.reader.reply_max = ANSWER_MAX_BYTES;
     connection.reader.elements_max = REDIS_SLOTS;

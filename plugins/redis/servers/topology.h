@@ -3,7 +3,7 @@
 #ifndef REDIS_TOPOLOGY_H
 #define REDIS_TOPOLOGY_H
 
-#include "redis/link/setup.h"
+#include "redis/link/connection.h"
 #include "redis/link/slot.h"
 
 #define REDIS_MASTERS_MOST 250
@@ -21,7 +21,7 @@ bool redis_topology_read(struct redis_topology *topology, const redisReply *repl
                          const struct address *asked);
 
 /* Asks the server that args->config names, on a connection for this question only. The statuses of
- * redis_setup_connect, and CONFIG: it is no server of a cluster. */
+ * redis_connection_open, and CONFIG: it is no server of a cluster. */
 enum dlock_status redis_topology_ask(struct redis_topology *topology,
                                      const struct redis_connect_args *args, int64_t deadline_ns,
                                      struct dlock_error *err);

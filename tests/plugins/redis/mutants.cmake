@@ -36,14 +36,14 @@ dlt_add_redis_mutant(answers_the_wrong_thread
   "    exchange->next = pipeline->first;
     pipeline->first = exchange;
     if (pipeline->last == NULL)
-        pipeline->last = exchange;" link/pipeline_list.c)
+        pipeline->last = exchange;" link/pipeline.c)
 dlt_add_redis_mutant(answers_the_next_of_who_gave_up
   C9_the_reader_gives_up_and_its_answer_is_nobodys
-  "exchange, exchange->skip + 1)" "exchange, exchange->skip)" link/pipeline_list.c)
+  "exchange, exchange->skip + 1)" "exchange, exchange->skip)" link/pipeline.c)
 dlt_add_redis_mutant(asks_on_after_who_gave_up
   C9_the_last_gives_up_and_its_answer_is_nobodys
   "        atomic_store(&pipeline->dead, true);
-        if (exchange->next != NULL)" "        if (exchange->next != NULL)" link/pipeline_list.c)
+        if (exchange->next != NULL)" "        if (exchange->next != NULL)" link/pipeline.c)
 dlt_add_redis_mutant(keeps_the_lead
   C9_the_reader_gives_up_and_its_answer_is_nobodys
   "tell(pipeline->last, LEADS, wakes)" "(void)wakes")
@@ -52,8 +52,8 @@ dlt_add_redis_mutant(forgets_the_rest
   "fds[0].events |= POLLOUT" "timeout.tv_sec = 10" link/pipeline.c test_redis_backlog.c)
 dlt_add_redis_mutant(forgets_how_long_an_answer_may_be
   C9_a_long_answer_that_is_given_up_is_nobodys
-  "size_t longest = redis_pipeline_list_answer_max(gone);"
-  "size_t longest = 0 * redis_pipeline_list_answer_max(gone);" link/pipeline_list.c)
+  "size_t longest = answer_max(gone);"
+  "size_t longest = 0 * answer_max(gone);" link/pipeline.c)
 dlt_add_redis_mutant(sends_after_the_deadline
   C8_a_question_without_time_is_not_sent
   "if (now(pool) >= exchange->deadline_ns)" "if (now(pool) < 0)" call/call.c)

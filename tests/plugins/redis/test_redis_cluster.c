@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/servers/cluster.c plugins/redis/call/route.c plugins/redis/link/nodes.c */
+/* Tests: plugins/redis/servers/cluster.c plugins/redis/call/route.c plugins/redis/link/config.c */
 /*
  * C1, C5, C8, C13: locks in a cluster while a slot moves under load, while a master dies, and while
  * a shard is dead. TAP. Exclusion over failovers is the question of the torture.

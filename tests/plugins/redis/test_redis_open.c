@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/link/setup.c plugins/redis/link/config.c plugins/resp/setup.c */
+/* Tests: plugins/redis/link/connection.c plugins/redis/link/config.c plugins/resp/setup.c */
 /* Tests: plugins/resp/info.c */
 /* Tests: plugins/resp/config.c */
 /* Is a server refused that cannot keep a lock, or that is not who it should be? (OPN, C16, C17) */
