@@ -15,7 +15,7 @@
 #include "list_waiters.h"
 #include "net/tls.h"
 #include "redis/call/route.h"
-#include "redis/guard/settings.h"
+#include "redis/guard/view.h"
 #include "redis/link/config.h"
 #include "redis/servers/cluster.h"
 #include "redis/servers/sentinels.h"
@@ -306,7 +306,7 @@ static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
         cluster_report(session, fn, arg);
     resp_info_report(&server_info, &session->config, fn, arg);
     if (fn != NULL)
-        redis_settings_report(&session->config, &server_info, fn, arg);
+        redis_view_report(&session->config, &server_info, fn, arg);
     info_fill(info, session, &server_info, caps);
     return DLOCK_OK;
 }

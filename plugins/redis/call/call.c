@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis/call/call.h"
 #include "lib/time.h"
-#include "redis/guard/view.h"
+#include "redis/guard/guard.h"
 #include "redis/link/config.h"
 #include "redis/link/pipeline.h"
 #include "resp/error.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis/guard/guard.h"
 #include "lib/time.h"
-#include "redis/guard/settings.h"
 #include "redis/guard/view.h"
 #include "redis/link/pipeline.h"
 #include "redis/lua/script.h"
@@ -33,7 +32,7 @@ void redis_guard_free(struct redis_guard *guard)
 {
     if (guard == NULL)
         return;
-    redis_owned_free(&guard->owned);
+    redis_view_slots_free(&guard->owned);
     (void)pthread_mutex_destroy(&guard->mutex);
     free(guard);
 }
@@ -103,7 +102,7 @@ static enum dlock_status mark_choose(struct redis_pipeline *pipeline, int64_t *r
     if (reply->type == REDIS_REPLY_ERROR)
         status = resp_error_take(pipeline->guard->config, reply, err);
     else if (reply->type != REDIS_REPLY_STRING ||
-             !redis_mark_choose(reply->str, guard->tag, replicas))
+             !redis_view_tag_choose(reply->str, guard->tag, replicas))
         status = resp_error_fail(pipeline->guard->config, err, DLOCK_UNAVAILABLE,
                                  "no longer a master with slots of its own");
     freeReplyObject(reply);
@@ -128,7 +127,7 @@ enum dlock_status redis_guard_begin(struct redis_pipeline *pipeline, bool others
     info->replicas = known > info->replicas ? known : info->replicas;
     info->is_guarded = true;
     if (status == DLOCK_OK)
-        status = redis_settings_judge(config, info, guard, err);
+        status = redis_view_judge(config, info, guard, err);
     if (status != DLOCK_OK)
         return status;
     guard->on = true;

@@ -9,8 +9,10 @@
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H
 
+#include "redis/link/slot.h"
 #include "redis/servers/pool.h"
-#include "redis/servers/topology.h"
+
+#include <hiredis/hiredis.h>
 
 struct redis_cluster;
 
@@ -66,5 +68,19 @@ void redis_cluster_put(struct redis_cluster *cluster, struct redis_shard *shard)
 
 /* The slots that have a master. */
 unsigned redis_cluster_covered(struct redis_cluster *cluster);
+
+#define REDIS_MASTERS_MOST 250
+#define REDIS_NOBODY       255u
+
+struct redis_topology {
+    unsigned count; /* of masters that have slots */
+    struct address masters[REDIS_MASTERS_MOST];
+    unsigned char owners[REDIS_SLOTS]; /* an index of masters, or REDIS_NOBODY */
+};
+
+/* Reads the answer to CLUSTER SLOTS. asked: the server that answered, which may leave out its own
+ * host. False: it makes no sense, or names too many masters. */
+bool redis_cluster_topology_read(struct redis_topology *topology, const redisReply *reply,
+                                 const struct address *asked);
 
 #endif

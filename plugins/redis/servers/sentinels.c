@@ -1,14 +1,265 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis/servers/sentinels.h"
 #include "lib/deadline_cond.h"
+#include "lib/text_file.h"
 #include "lib/time.h"
-#include "redis/servers/sentinel.h"
+#include "resp/command.h"
+#include "resp/connection.h"
 #include "resp/error.h"
+#include "resp/reply.h"
 
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- which server is the master ---- */
+
+static bool same(const struct address *one, const struct address *other)
+{
+    return one->port == other->port && strcmp(one->host, other->host) == 0;
+}
+
+static bool beats(const struct redis_vote *one, unsigned voters, const struct redis_vote *other,
+                  unsigned other_voters)
+{
+    return one->epoch != other->epoch ? one->epoch > other->epoch : voters > other_voters;
+}
+
+int redis_sentinels_elect(const struct redis_vote *votes, unsigned count, unsigned majority,
+                          unsigned *voters)
+{
+    int elected = -1;
+
+    *voters = 0;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned agree = 0;
+
+        for (unsigned k = 0; k < count; k++)
+            agree += votes[i].given && votes[k].given && same(&votes[i].master, &votes[k].master);
+        if (agree < majority ||
+            (elected >= 0 && !beats(&votes[i], agree, &votes[elected], *voters)))
+            continue;
+        elected = (int)i;
+        *voters = agree;
+    }
+    return elected;
+}
+
+/* ---- one sentinel, which is asked without waiting ---- */
+
+/* Zeroed before init. It must not move. */
+struct redis_sentinel {
+    struct resp_connection connection; /* the first member */
+    const struct redis_service *service;
+    struct resp_config config;
+    unsigned replies;         /* of its three */
+    enum dlock_status status; /* the answer is no vote: why. OK: a vote, or no answer yet */
+    struct redis_vote vote;
+    struct address others[REDIS_SENTINELS_MOST]; /* the sentinels that it knows */
+    unsigned other_count;
+};
+
+#define REPLIES         3 /* SENTINEL MASTER, GET-MASTER-ADDR-BY-NAME, SENTINELS */
+#define REPLY_MAX_BYTES ((size_t)256 * 1024)
+
+static struct redis_sentinel *of(struct resp_connection *connection)
+{
+    return (struct redis_sentinel *)connection;
+}
+
+static enum dlock_status read_secret(struct resp_connection *connection, char **secret,
+                                     struct dlock_error *err)
+{
+    const struct redis_service *service = of(connection)->service;
+    enum dl_exposure ignored = DL_EXPOSED_TO_NOBODY;
+
+    *secret = NULL;
+    return service->pass_file == NULL
+               ? DLOCK_OK
+               : dl_text_file_read(service->pass_file, REDIS_SENTINEL_PASS_FILE, secret, &ignored,
+                                   err);
+}
+
+/* ---- asking ---- */
+
+static bool ask(struct redis_sentinel *sentinel, const char *what)
+{
+    struct resp_command command;
+    size_t len = 0;
+    char *bytes = NULL;
+    bool added = false;
+
+    resp_command_begin(&command);
+    resp_command_text(&command, "SENTINEL");
+    resp_command_text(&command, what);
+    resp_command_text(&command, sentinel->service->name);
+    bytes = resp_command_format(&command, &len);
+    added = bytes != NULL && resp_connection_add(&sentinel->connection, bytes, len);
+    free(bytes);
+    return added;
+}
+
+static void on_ready(struct resp_connection *connection)
+{
+    struct redis_sentinel *sentinel = of(connection);
+
+    if (ask(sentinel, "MASTER") && ask(sentinel, "GET-MASTER-ADDR-BY-NAME") &&
+        ask(sentinel, "SENTINELS"))
+        (void)resp_connection_flush(connection);
+    else
+        resp_connection_drop(connection, DLOCK_NOMEM, "no memory for a command");
+}
+
+static void on_end(struct resp_connection *connection)
+{
+    struct redis_sentinel *sentinel = of(connection);
+
+    if (sentinel->replies < REPLIES && sentinel->status == DLOCK_OK)
+        sentinel->status = connection->status;
+}
+
+/* ---- the answers ---- */
+
+/* The value of a name in an array of names and values; NULL: there is none. */
+static const char *field(const redisReply *reply, const char *name)
+{
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
+        const redisReply *key = resp_reply_text(reply, i), *value = resp_reply_text(reply, i + 1);
+
+        if (key != NULL && value != NULL && strcmp(key->str, name) == 0)
+            return value->str;
+    }
+    return NULL;
+}
+
+static bool number_read(const char *text, int64_t most, int64_t *out)
+{
+    char *end = NULL;
+
+    if (text == NULL || *text < '0' || *text > '9' || strlen(text) > 18)
+        return false;
+    *out = strtoll(text, &end, 10);
+    return *end == '\0' && *out <= most;
+}
+
+static bool address_read(const char *host, const char *port_text, struct address *out)
+{
+    int64_t port = 0;
+
+    if (host == NULL || *host == '\0' || strlen(host) > ADDRESS_HOST_MAX ||
+        !number_read(port_text, UINT16_MAX, &port) || port == 0)
+        return false;
+    (void)snprintf(out->host, sizeof out->host, "%s", host);
+    out->port = (uint16_t)port;
+    return true;
+}
+
+/* A server that knows no SENTINEL, or no such service. */
+static void refused(struct redis_sentinel *sentinel, const redisReply *reply)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    enum dlock_status status = resp_error_take(&sentinel->config, reply, &err);
+
+    resp_connection_drop_with(&sentinel->connection, &err);
+    sentinel->status = status == DLOCK_UNKNOWN ? DLOCK_CONFIG : status;
+}
+
+static void nonsense(struct redis_sentinel *sentinel)
+{
+    resp_connection_drop(&sentinel->connection, DLOCK_PROTOCOL, "not the answer of a Sentinel");
+}
+
+/* The address beside it is that of before while the sentinel leads a failover. */
+static void epoch_take(struct redis_sentinel *sentinel, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_ERROR)
+        refused(sentinel, reply);
+    else if (!number_read(field(reply, "config-epoch"), INT64_MAX, &sentinel->vote.epoch))
+        nonsense(sentinel);
+}
+
+static void master_take(struct redis_sentinel *sentinel, const redisReply *reply)
+{
+    const redisReply *host = resp_reply_text(reply, 0), *port = resp_reply_text(reply, 1);
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        refused(sentinel, reply);
+    else if (host != NULL && port != NULL &&
+             address_read(host->str, port->str, &sentinel->vote.master))
+        sentinel->vote.given = true;
+    else
+        nonsense(sentinel);
+}
+
+static void others_take(struct redis_sentinel *sentinel, const redisReply *reply)
+{
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements &&
+                       sentinel->other_count < REDIS_SENTINELS_MOST;
+         i++)
+        if (address_read(field(reply->element[i], "ip"), field(reply->element[i], "port"),
+                         &sentinel->others[sentinel->other_count]))
+            sentinel->other_count++;
+}
+
+static void on_reply(struct resp_connection *connection, const redisReply *reply)
+{
+    struct redis_sentinel *sentinel = of(connection);
+
+    switch (sentinel->replies++) {
+    case 0:
+        epoch_take(sentinel, reply);
+        break;
+    case 1:
+        master_take(sentinel, reply);
+        break;
+    case 2:
+        others_take(sentinel, reply);
+        break;
+    default:
+        resp_connection_drop(connection, DLOCK_PROTOCOL, "more answers than requests");
+    }
+}
+
+/* ---- the begin and the end ---- */
+
+static void sentinel_init(struct redis_sentinel *sentinel, const struct redis_service *service,
+                          const struct address *address, const struct tls *tls,
+                          const struct dlock_host *host)
+{
+    static const struct resp_connection_user user = {
+        .read_secret = read_secret,
+        .on_ready = on_ready,
+        .on_reply = on_reply,
+        .on_end = on_end,
+        .reply_max = REPLY_MAX_BYTES,
+    };
+
+    sentinel->service = service;
+    sentinel->config = service->sentinel;
+    sentinel->config.address = *address;
+    address_format(address, sentinel->config.endpoint, sizeof sentinel->config.endpoint);
+    resp_connection_init(&sentinel->connection, &sentinel->config, tls, host, &user);
+}
+
+static void sentinel_fini(struct redis_sentinel *sentinel)
+{
+    resp_connection_close(&sentinel->connection);
+}
+
+/* True: it has answered, or its connection has failed. */
+static bool sentinel_is_done(const struct redis_sentinel *sentinel)
+{
+    return sentinel->status != DLOCK_OK || sentinel->replies >= REPLIES;
+}
+
+/* Why there is no vote of it. */
+static const char *sentinel_why(const struct redis_sentinel *sentinel)
+{
+    return sentinel->status != DLOCK_OK ? sentinel->connection.why : "no answer in time";
+}
+
+/* ---- all of them ---- */
 
 #define REST_NS (300 * DL_NS_PER_MS) /* for the sentinels beyond a majority */
 
@@ -78,8 +329,8 @@ static bool round_begin(struct round *round, struct redis_sentinels *sentinels)
     round->asked = calloc(sentinels->known_count, sizeof *round->asked);
     round->count = round->asked != NULL ? sentinels->known_count : 0;
     for (unsigned i = 0; i < round->count; i++)
-        redis_sentinel_init(&round->asked[i], sentinels->service, &sentinels->known[i],
-                            sentinels->tls, sentinels->host);
+        sentinel_init(&round->asked[i], sentinels->service, &sentinels->known[i], sentinels->tls,
+                      sentinels->host);
     (void)pthread_mutex_unlock(&sentinels->mutex);
     return round->asked != NULL;
 }
@@ -87,7 +338,7 @@ static bool round_begin(struct round *round, struct redis_sentinels *sentinels)
 static void round_end(struct round *round)
 {
     for (unsigned i = 0; i < round->count; i++)
-        redis_sentinel_fini(&round->asked[i]);
+        sentinel_fini(&round->asked[i]);
     free(round->asked);
 }
 
@@ -99,13 +350,13 @@ static bool round_advance(struct round *round, int64_t now_ns, int64_t rest_ns)
     for (unsigned i = 0; i < round->count; i++) {
         struct redis_sentinel *sentinel = &round->asked[i];
 
-        if (!redis_sentinel_is_done(sentinel))
+        if (!sentinel_is_done(sentinel))
             resp_connection_advance(&sentinel->connection, now_ns);
-        pending += !redis_sentinel_is_done(sentinel);
+        pending += !sentinel_is_done(sentinel);
         round->votes[i] = sentinel->vote;
     }
-    round->elected =
-        redis_vote_elect(round->votes, round->count, round->sentinels->majority, &round->voters);
+    round->elected = redis_sentinels_elect(round->votes, round->count, round->sentinels->majority,
+                                           &round->voters);
     return pending == 0 ||
            (round->elected >= 0 &&
             ((round->voters > round->count / 2 && !round->patient) || now_ns >= rest_ns));
@@ -122,7 +373,7 @@ static void round_sleep(const struct round *round, int64_t now_ns, int64_t until
         short events = resp_connection_events(connection);
         int64_t due_ns = resp_connection_due_ns(connection, now_ns);
 
-        if (redis_sentinel_is_done(&round->asked[i]))
+        if (sentinel_is_done(&round->asked[i]))
             continue;
         if (events != 0)
             fds[count++] = (struct pollfd){.fd = connection->stream.fd, .events = events};
@@ -225,7 +476,7 @@ static enum dlock_status round_failed(const struct round *round, struct dlock_er
     return resp_error_fail(round->sentinels->config, err, status,
                            "%u of %u sentinels name the master, no %u agree: %s: %s", votes,
                            round->count, round->sentinels->majority, failed->config.endpoint,
-                           redis_sentinel_why(failed));
+                           sentinel_why(failed));
 }
 
 enum dlock_status redis_sentinels_ask(struct redis_sentinels *sentinels, int64_t deadline_ns,

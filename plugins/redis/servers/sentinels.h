@@ -3,8 +3,8 @@
  * sentinels.h - where the master of a service is.
  *
  * Before each new connection all sentinels are asked at once: those of the URI, and those that they
- * know. vote.h says whom to believe. The answer counts for that connection only; the server is
- * asked for its role, too.
+ * know. redis_sentinels_elect says whom to believe. The answer counts for that connection only; the
+ * server is asked for its role, too.
  */
 #ifndef REDIS_SENTINELS_H
 #define REDIS_SENTINELS_H
@@ -40,5 +40,19 @@ enum dlock_status redis_sentinels_ask(struct redis_sentinels *sentinels, int64_t
  * *version is the present one already. */
 bool redis_sentinels_moved(struct redis_sentinels *sentinels, uint64_t *version,
                            struct address *master);
+
+struct redis_vote {
+    bool given;            /* this sentinel answered */
+    struct address master; /* where it sends clients */
+    int64_t epoch;         /* config-epoch: the number of the failover that made it the master */
+};
+
+/*
+ * The master is the address that at least `majority` sentinels name, and of several such addresses
+ * the one with the greatest epoch, and of equal epochs the one with most votes. Returns the index
+ * of a vote for it, and sets *voters to the number of its votes; -1: there is no such address.
+ */
+int redis_sentinels_elect(const struct redis_vote *votes, unsigned count, unsigned majority,
+                          unsigned *voters);
 
 #endif

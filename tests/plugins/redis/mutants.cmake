@@ -100,12 +100,12 @@ endfunction()
 
 dlt_add_guard_mutant(F1_grants_as_soon_as_it_answers_yours
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
-  guard/settings.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = guard->yours_ms;")
+  guard/view.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = guard->yours_ms;")
 dlt_add_guard_mutant(F1_passes_on_at_once F1_a_promoted_master_passes_nothing_on
   lua/guard_release.lua "if guard.refuse_grants() then" "if false then")
 dlt_add_guard_mutant(F2_answers_yours_at_once
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
-  guard/settings.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
+  guard/view.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
 dlt_add_guard_mutant(F3_a_look_counts_for_ever
   F3_a_master_that_stood_still_executes_nothing_of_what_waited
   lua/guard.lua "or age > tonumber(lasts) then" "then")
@@ -127,7 +127,7 @@ dlt_add_guard_mutant(F6_the_script_for_many_names_does_not_look
   call/call.c "        call->with_guard = &redis_scripts[REDIS_SCRIPT_GUARDED_ACQUIRE_MANY];" "        call->with_guard = NULL;")
 dlt_add_guard_mutant(F7_a_start_is_guarded_for_T_alone
   F7_a_master_that_was_started_grants_nothing_for_T_and_D
-  guard/settings.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = longest_ms;")
+  guard/view.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = longest_ms;")
 dlt_add_guard_mutant(F8_counts_only
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
   lua/fence.lua "if ahead <= 0 then" "if false then")
@@ -153,7 +153,7 @@ endfunction()
 
 dlt_add_cluster_mutant(cluster_F2_answers_yours_at_once
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D F2
-  guard/settings.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
+  guard/view.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
 dlt_add_cluster_mutant(cluster_F3_a_look_counts_for_ever
   F3_a_master_that_stood_still_executes_nothing_of_what_waited F3
   lua/guard.lua "or age > tonumber(lasts) then" "then")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/guard/guard.c plugins/redis/guard/owned.c plugins/redis/guard/mark.c */
+/* Tests: plugins/redis/guard/guard.c plugins/redis/guard/view.c */
 /*
  * FO-1 to FO-12: does a failover, or a slot that moves, make no second holder in a cluster?
  * (guarantees, redis; docs/adr/0040-the-failover-guard-in-a-cluster.md) TAP.

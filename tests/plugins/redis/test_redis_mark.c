@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/guard/mark.c plugins/redis/guard/owned.c */
+/* Tests: plugins/redis/guard/view.c */
 /* FO-12: does the failover guard find a slot for its record, and since when a slot is where it is?
  */
-#include "redis/guard/mark.h"
-#include "redis/guard/owned.h"
+#include "redis/guard/view.h"
 #include "redis/link/slot.h"
 
 #include <criterion/criterion.h>
@@ -16,10 +15,10 @@
 
 static unsigned mark_slot(const char *nodes)
 {
-    char tag[REDIS_MARK_SIZE] = "";
+    char tag[REDIS_TAG_SIZE] = "";
     int64_t replicas = -1;
 
-    cr_assert(redis_mark_choose(nodes, tag, &replicas), "%s", nodes);
+    cr_assert(redis_view_tag_choose(nodes, tag, &replicas), "%s", nodes);
     cr_assert_eq(tag[0], '{');
     cr_assert_eq(tag[strlen(tag) - 1], '}');
     return redis_slot(tag, strlen(tag));
@@ -27,10 +26,10 @@ static unsigned mark_slot(const char *nodes)
 
 static bool is_refused(const char *nodes)
 {
-    char tag[REDIS_MARK_SIZE] = "";
+    char tag[REDIS_TAG_SIZE] = "";
     int64_t replicas = -1;
 
-    return !redis_mark_choose(nodes, tag, &replicas);
+    return !redis_view_tag_choose(nodes, tag, &replicas);
 }
 
 Test(mark, is_in_a_slot_of_the_server_that_answered)
@@ -72,13 +71,13 @@ Test(mark, is_in_no_slot_that_moves)
 
 Test(mark, counts_replicas_that_are_down)
 {
-    char tag[REDIS_MARK_SIZE] = "";
+    char tag[REDIS_TAG_SIZE] = "";
     int64_t replicas = -1;
 
-    cr_assert(redis_mark_choose(A " :1@2 myself,master - 0 0 0 connected 0-5\n" B
-                                  " :1@2 slave,fail " A " 0 0 0 disconnected\n" C " :1@2 slave " B
-                                  " 0 0 0 connected\n",
-                                tag, &replicas));
+    cr_assert(redis_view_tag_choose(A " :1@2 myself,master - 0 0 0 connected 0-5\n" B
+                                      " :1@2 slave,fail " A " 0 0 0 disconnected\n" C
+                                      " :1@2 slave " B " 0 0 0 connected\n",
+                                    tag, &replicas));
     cr_assert_eq(replicas, 1);
 }
 
@@ -94,19 +93,19 @@ Test(mark, refuses_nonsense)
 
 Test(owned, says_since_when_a_slot_is_there)
 {
-    struct redis_owned owned = {.ranges = NULL};
+    struct redis_slots owned = {.ranges = NULL};
 
-    cr_assert(redis_owned_read(&owned, " 0-9@0 10-10@1764109000000000 12-16383@5"));
+    cr_assert(redis_view_slots_read(&owned, " 0-9@0 10-10@1764109000000000 12-16383@5"));
     cr_assert_eq(owned.count, 3);
-    cr_assert_eq(redis_owned_since(&owned, 0), 0);
-    cr_assert_eq(redis_owned_since(&owned, 9), 0);
-    cr_assert_eq(redis_owned_since(&owned, 10), INT64_C(1764109000000000));
-    cr_assert_eq(redis_owned_since(&owned, 11), -1);
-    cr_assert_eq(redis_owned_since(&owned, 12), 5);
-    cr_assert_eq(redis_owned_since(&owned, 16383), 5);
-    cr_assert(redis_owned_read(&owned, ""));
-    cr_assert_eq(redis_owned_since(&owned, 0), -1);
-    redis_owned_free(&owned);
+    cr_assert_eq(redis_view_slots_since(&owned, 0), 0);
+    cr_assert_eq(redis_view_slots_since(&owned, 9), 0);
+    cr_assert_eq(redis_view_slots_since(&owned, 10), INT64_C(1764109000000000));
+    cr_assert_eq(redis_view_slots_since(&owned, 11), -1);
+    cr_assert_eq(redis_view_slots_since(&owned, 12), 5);
+    cr_assert_eq(redis_view_slots_since(&owned, 16383), 5);
+    cr_assert(redis_view_slots_read(&owned, ""));
+    cr_assert_eq(redis_view_slots_since(&owned, 0), -1);
+    redis_view_slots_free(&owned);
 }
 
 Test(owned, refuses_nonsense)
@@ -115,11 +114,11 @@ Test(owned, refuses_nonsense)
         "0-9@0",        " 0-9@",   " 0-16384@0", " 9-0@0",          " 0-9@0 9-10@0",
         " 0-9@0 20-30", " 0-9@-1", " -1-9@0",    " 0-9@0x",         "@",
         " 0-9@@0",      " 5@0",    " 0-9@0 ",    " 0-9@0  11-12@0", " 0-9@99999999999999999999"};
-    struct redis_owned owned = {.ranges = NULL};
+    struct redis_slots owned = {.ranges = NULL};
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        cr_assert(redis_owned_read(&owned, " 3-4@0"));
-        cr_assert_not(redis_owned_read(&owned, bad[i]), "'%s'", bad[i]);
-        cr_assert_eq(redis_owned_since(&owned, 3), -1);
+        cr_assert(redis_view_slots_read(&owned, " 3-4@0"));
+        cr_assert_not(redis_view_slots_read(&owned, bad[i]), "'%s'", bad[i]);
+        cr_assert_eq(redis_view_slots_since(&owned, 3), -1);
     }
 }

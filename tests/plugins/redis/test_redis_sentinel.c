@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/servers/sentinels.c plugins/redis/servers/sentinel.c */
+/* Tests: plugins/redis/servers/sentinels.c */
 /* Tests: plugins/redis/link/config.c */
 /* Is the master found by what sentinels say, and nothing else believed? Sentinels that lie are
  * scripted (OPN-1, SEC-1). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/guard/settings.c */
+/* Tests: plugins/redis/guard/view.c */
 /* What a server's settings are worth for the failover guard (guarantees, redis). */
-#include "redis/guard/settings.h"
+#include "redis/guard/view.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -39,12 +39,12 @@ Test(settings, of_Sentinel)
     struct redis_guard guard = {.on = true};
     struct dlock_error err = DLOCK_ERROR_INIT;
 
-    cr_assert_eq(redis_settings_judge(&config, &info, &guard, &err), DLOCK_OK);
+    cr_assert_eq(redis_view_judge(&config, &info, &guard, &err), DLOCK_OK);
     cr_assert(guard.is_safe);
     cr_assert_eq(guard.needed, 1);
     cr_assert_eq(guard.grants_ms, 41000);
     cr_assert_eq(guard.yours_ms, 12000);
-    redis_settings_report(&config, &info, check_keep, NULL);
+    redis_view_report(&config, &info, check_keep, NULL);
     cr_assert_str_eq(found, "41 s (T 30 s, D 11 s), 1 of 2 replicas have to confirm");
     cr_assert_str_eq(advice, "");
     cr_assert_eq(clears, 0);
@@ -58,10 +58,10 @@ Test(settings, more_than_half_of_the_servers)
     struct dlock_error err = DLOCK_ERROR_INIT;
 
     info.replicas = 3;
-    cr_assert_eq(redis_settings_judge(&config, &info, &guard, &err), DLOCK_CONFIG);
+    cr_assert_eq(redis_view_judge(&config, &info, &guard, &err), DLOCK_CONFIG);
     cr_assert(strstr(err.message, "min-replicas-to-write 2 (now 1)") != NULL, "%s", err.message);
     info.min_replicas = 2;
-    cr_assert_eq(redis_settings_judge(&config, &info, &guard, &err), DLOCK_OK);
+    cr_assert_eq(redis_view_judge(&config, &info, &guard, &err), DLOCK_OK);
 }
 
 /* They replicate PEXPIRE as it is: the lease lasts longer at a replica that lags. */
@@ -72,9 +72,9 @@ Test(settings, servers_before_7_are_not_FAILOVER_SAFE)
     struct dlock_error err = DLOCK_ERROR_INIT;
 
     info.major = 6;
-    cr_assert_eq(redis_settings_judge(&config, &info, &guard, &err), DLOCK_OK, "%s", err.message);
+    cr_assert_eq(redis_view_judge(&config, &info, &guard, &err), DLOCK_OK, "%s", err.message);
     cr_assert_not(guard.is_safe);
-    redis_settings_report(&config, &info, check_keep, NULL);
+    redis_view_report(&config, &info, check_keep, NULL);
     cr_assert(strstr(advice, "before Redis 7.0") != NULL, "%s", advice);
     cr_assert_eq(clears, DLOCK_CAP_FAILOVER_SAFE);
 }
@@ -84,13 +84,13 @@ Test(settings, replicas_of_a_cluster_must_not_migrate)
     struct resp_info info = good();
 
     info.cluster = true;
-    cr_assert(strstr(redis_settings_lack(&info), "set cluster-allow-replica-migration no in all") !=
+    cr_assert(strstr(redis_view_lack(&info), "set cluster-allow-replica-migration no in all") !=
               NULL);
     info.replicas_stay = true;
-    cr_assert_null(redis_settings_lack(&info));
+    cr_assert_null(redis_view_lack(&info));
     info.replicas_stay = false;
     info.replicas = info.min_replicas; /* none of them can go without ending the master */
-    cr_assert_null(redis_settings_lack(&info));
+    cr_assert_null(redis_view_lack(&info));
 }
 
 Test(settings, a_user_who_may_not_read_them)
@@ -102,11 +102,11 @@ Test(settings, a_user_who_may_not_read_them)
 
     info.min_replicas = -1;
     info.max_lag_s = 0;
-    cr_assert_eq(redis_settings_judge(&blind, &info, &guard, &err), DLOCK_CONFIG);
+    cr_assert_eq(redis_view_judge(&blind, &info, &guard, &err), DLOCK_CONFIG);
     blind.failover_guard_ms = 41000;
-    cr_assert_eq(redis_settings_judge(&blind, &info, &guard, &err), DLOCK_OK);
+    cr_assert_eq(redis_view_judge(&blind, &info, &guard, &err), DLOCK_OK);
     cr_assert_not(guard.is_safe);
-    redis_settings_report(&blind, &info, check_keep, NULL);
+    redis_view_report(&blind, &info, check_keep, NULL);
     cr_assert(strstr(advice, "+config|get") != NULL, "%s", advice);
 }
 
@@ -117,11 +117,11 @@ Test(settings, without_the_guard)
 
     info.is_guarded = false;
     unsafe.failover = RESP_FAILOVER_UNSAFE;
-    redis_settings_report(&unsafe, &info, check_keep, NULL);
+    redis_view_report(&unsafe, &info, check_keep, NULL);
     cr_assert_str_eq(found, "off");
     cr_assert_str_eq(advice, "a failover may make two holders");
     info.replicas = 0;
-    redis_settings_report(&config, &info, check_keep, NULL);
+    redis_view_report(&config, &info, check_keep, NULL);
     cr_assert_str_eq(found, "off, as no replica is seen");
     cr_assert_eq(clears, 0);
 }
@@ -139,6 +139,6 @@ Test(settings, what_follows_the_server_is_told)
 
     resp_info_parse(&info, text, sizeof text - 1);
     cr_assert_eq(info.replicas, 2);
-    redis_settings_report(&config, &info, check_keep, NULL);
+    redis_view_report(&config, &info, check_keep, NULL);
     cr_assert_str_eq(found, "10.0.0.2 port 6379, 10.0.0.3 port 0, ::1 port 10007");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/link/slot.c plugins/redis/call/call.c plugins/redis/servers/topology.c
+/* Tests: plugins/redis/link/slot.c plugins/redis/call/call.c plugins/redis/servers/cluster.c
  */
 /* Is the server of a name found, as the servers of a cluster compute it, and nonsense refused? */
 #include "redis/call/call.h"
-#include "redis/servers/topology.h"
+#include "redis/servers/cluster.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static struct redis_topology topology;
 static bool reads(const char *text)
 {
     redisReply *reply = parsed(text);
-    bool good = redis_topology_read(&topology, reply, &asked);
+    bool good = redis_cluster_topology_read(&topology, reply, &asked);
 
     freeReplyObject(reply);
     return good;

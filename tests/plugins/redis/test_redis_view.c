@@ -24,7 +24,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    redis_owned_free(&guard.owned);
+    redis_view_slots_free(&guard.owned);
     (void)pthread_mutex_destroy(&guard.mutex);
 }
 

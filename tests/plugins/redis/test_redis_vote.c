@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/servers/vote.c */
+/* Tests: plugins/redis/servers/sentinels.c */
 /* Which master is believed, whatever some of the sentinels say? */
-#include "redis/servers/vote.h"
+#include "redis/servers/sentinels.h"
 
 #include <criterion/criterion.h>
 
@@ -18,7 +18,7 @@ static void elected(const struct redis_vote *votes, unsigned count, const char *
                     unsigned voters)
 {
     unsigned found = 9;
-    int index = redis_vote_elect(votes, count, 2, &found);
+    int index = redis_sentinels_elect(votes, count, 2, &found);
 
     cr_assert_eq(found, voters);
     if (host == NULL)
