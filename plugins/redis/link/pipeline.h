@@ -54,7 +54,7 @@ struct redis_pipeline {
     struct redis_pipeline *next; /* next and users: under the pool's mutex */
     unsigned users;
     _Atomic bool dead; /* takes no more requests; never reset */
-    /* The last looks at the settings and for the failover guard; check.c's. */
+    /* The last looks at the settings and for the failover guard; call.c's. */
     _Atomic int64_t settings_ns, viewed_ns;
     int64_t guard_until_ns; /* the server grants nothing before [restart_guard]; the pool's */
 
