@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 static const struct {
-    uint32_t bit;
+    uint64_t bit;
     const char *name;
 } words[] = {
     {DLOCK_CAP_RWLOCK, "rwlock"},
@@ -28,11 +28,11 @@ static const struct {
 
 #define WORDS_COUNT (sizeof words / sizeof words[0])
 
-#define CAP_COUNT(name, bit) +1
+#define CAP_COUNT(name) +1
 _Static_assert(WORDS_COUNT == 0 DLOCK_CAP_MAP(CAP_COUNT), "a capability has no word");
 #undef CAP_COUNT
 
-json_t *caps_json(uint32_t caps)
+json_t *caps_json(uint64_t caps)
 {
     json_t *names = json_array();
 
@@ -42,7 +42,7 @@ json_t *caps_json(uint32_t caps)
     return names;
 }
 
-void caps_print(uint32_t caps)
+void caps_print(uint64_t caps)
 {
     for (size_t i = 0; i < WORDS_COUNT; i++)
         if ((caps & words[i].bit) != 0)

@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /* An array of words; caller frees. NULL: no memory. */
-json_t *caps_json(uint32_t caps);
+json_t *caps_json(uint64_t caps);
 
 /* A space and a word for each, on standard output. */
-void caps_print(uint32_t caps);
+void caps_print(uint64_t caps);
 
 #endif

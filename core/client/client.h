@@ -68,7 +68,7 @@ struct dlock_client {
 
 /* True if the store has the capability; false before the first session. Only for a capability that
  * is the same in all sessions [OPN-5]. */
-static inline bool dl_client_has(const struct dlock_client *client, uint32_t cap)
+static inline bool dl_client_has(const struct dlock_client *client, uint64_t cap)
 {
     const struct dlock_session_info *first = dl_session_pool_first(&client->pool);
 

@@ -6,7 +6,7 @@
 
 void dl_caps_text(char *out, size_t size, uint64_t caps)
 {
-#define CAP_NAME(name, bit) {DLOCK_CAP_##name, #name},
+#define CAP_NAME(name) {DLOCK_CAP_##name, #name},
     static const struct {
         uint64_t cap;
         const char *name;

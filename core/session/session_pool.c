@@ -525,7 +525,7 @@ uint64_t dl_session_pool_caps(struct dl_pool *pool)
 void dl_session_pool_caps_limit(struct dl_pool *pool, uint64_t caps)
 {
     (void)pthread_mutex_lock(&pool->mutex);
-    pool->info.caps &= caps | ~(uint64_t)(DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE |
-                                          DLOCK_CAP_FAILOVER_SAFE);
+    pool->info.caps &=
+        caps | ~(DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_FAILOVER_SAFE);
     (void)pthread_mutex_unlock(&pool->mutex);
 }

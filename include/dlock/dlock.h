@@ -284,7 +284,7 @@ DLOCK_API void dlock_client_close(struct dlock_client *client);
 
 /* The DLOCK_CAP_* in force: what this URI and this server give. Before the first connection
  * (open=lazy): the most that the plugin can give. */
-DLOCK_API uint32_t dlock_client_caps(struct dlock_client *client);
+DLOCK_API uint64_t dlock_client_caps(struct dlock_client *client);
 
 /* The ttl that a lock gets if ttl_ms (0: the client's) is asked for. A store may have a least ttl,
  * or whole seconds only; each ttl is rounded up. 0: longer than the store gives, or not 50 ms to 7
@@ -742,7 +742,7 @@ struct dlock_plugin_info {
     const char *name;              /* NULL: it does not load */
     const char *version;           /* NULL: it does not load */
     const char *const *schemes;    /* NULL-terminated; NULL: it does not load */
-    uint32_t caps;                 /* the most it can do */
+    uint64_t caps;                 /* the most it can do */
     const struct dlock_error *err; /* why it does not load; NULL: it loads */
 };
 

@@ -92,35 +92,40 @@ enum dlock_end {
 enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 
 /*
- * Capabilities: DLOCK_CAP_RWLOCK and so on, as X(name, bit). Append only.
+ * Capabilities, bits of a uint64_t. Append only.
  *
  * A plugin's descriptor has the most that the plugin can do. What this URI and this server give is
- * a subset: `open` and `probe` say it, and dlock_client_caps returns it. DLOCK_CAP_ALL has all bits
- * that this header knows.
+ * a subset: `open` and `probe` say it, and dlock_client_caps returns it.
  */
-#define DLOCK_CAP_MAP(X)                                                                         \
-    X(RWLOCK, 0)         /* DLOCK_SHARED works */                                                \
-    X(DOWNGRADE, 1)      /* exclusive to shared without a gap */                                 \
-    X(FENCE, 2)          /* grants carry fencing tokens, contract C6 */                          \
-    X(FENCE_DURABLE, 3)  /* ... that rise across any crash of the store's host */                \
-    X(CRASH_SAFE, 4)     /* a lease outlives a crash of the store's process */                   \
-    X(NATIVE_WAIT, 5)    /* the server blocks for us: slots `lock` + `interrupt` */              \
-    X(WATCH, 6)          /* notification: slots `watch` + `interrupt` */                         \
-    X(QUEUE, 7)          /* FIFO in the store: WATCH and slot `dequeue` */                       \
-    X(SESSION, 8)        /* the lease lives in the session that took it */                       \
-    X(CONCURRENT, 9)     /* one session serves any number of threads at once */                  \
-    X(PRIVATE, 10)       /* the store is inside this process and reaches no other */             \
-    X(TETHERED, 11)      /* leases live in the client's session, which the plugin keeps alive */ \
-    X(LIMIT, 12)         /* semaphores: dlock_options.limit, contract C21 */                     \
-    X(KEEP, 13)          /* a released name can stay taken: dlock_options.keep_ms, C22 */        \
-    X(FAILOVER_SAFE, 14) /* a failover of the store makes no second holder */                    \
-    X(DATA, 15)          /* holders publish data with their claims: dlock_options.data, C24 */
+#define DLOCK_BIT(n) (UINT64_C(1) << (n))
 
-#define DLOCK_CAP_ENUM(name, bit) DLOCK_CAP_##name = 1u << (bit),
-#define DLOCK_CAP_OR(name, bit)   | (1u << (bit))
-enum { DLOCK_CAP_MAP(DLOCK_CAP_ENUM) DLOCK_CAP_ALL = 0u DLOCK_CAP_MAP(DLOCK_CAP_OR) };
-#undef DLOCK_CAP_ENUM
-#undef DLOCK_CAP_OR
+#define DLOCK_CAP_RWLOCK        DLOCK_BIT(0) /* DLOCK_SHARED works */
+#define DLOCK_CAP_DOWNGRADE     DLOCK_BIT(1) /* exclusive to shared without a gap */
+#define DLOCK_CAP_FENCE         DLOCK_BIT(2) /* grants carry fencing tokens, contract C6 */
+#define DLOCK_CAP_FENCE_DURABLE DLOCK_BIT(3) /* these rise across any crash of the store's host */
+#define DLOCK_CAP_CRASH_SAFE    DLOCK_BIT(4) /* a lease outlives a crash of the store's process */
+#define DLOCK_CAP_NATIVE_WAIT   DLOCK_BIT(5) /* the server blocks for us: `lock` and `interrupt` */
+#define DLOCK_CAP_WATCH         DLOCK_BIT(6) /* notification: slots `watch` and `interrupt` */
+#define DLOCK_CAP_QUEUE         DLOCK_BIT(7) /* FIFO in the store: WATCH and slot `dequeue` */
+#define DLOCK_CAP_SESSION       DLOCK_BIT(8) /* the lease lives in the session that took it */
+#define DLOCK_CAP_CONCURRENT    DLOCK_BIT(9) /* one session serves any number of threads at once */
+#define DLOCK_CAP_PRIVATE       DLOCK_BIT(10) /* the store is inside this process, reaches no other */
+#define DLOCK_CAP_TETHERED      DLOCK_BIT(11) /* the plugin keeps the leases' session alive */
+#define DLOCK_CAP_LIMIT         DLOCK_BIT(12) /* semaphores: dlock_options.limit, contract C21 */
+#define DLOCK_CAP_KEEP          DLOCK_BIT(13) /* a released name stays taken: dlock_options.keep_ms */
+#define DLOCK_CAP_FAILOVER_SAFE DLOCK_BIT(14) /* a failover of the store makes no second holder */
+#define DLOCK_CAP_DATA          DLOCK_BIT(15) /* holders publish data: dlock_options.data, C24 */
+
+/* Each of them once, as X(name), and all together. */
+#define DLOCK_CAP_MAP(X)                                                                           \
+    X(RWLOCK)                                                                                      \
+    X(DOWNGRADE)                                                                                   \
+    X(FENCE)                                                                                       \
+    X(FENCE_DURABLE)                                                                               \
+    X(CRASH_SAFE) X(NATIVE_WAIT) X(WATCH) X(QUEUE) X(SESSION) X(CONCURRENT) X(PRIVATE) X(TETHERED) \
+        X(LIMIT) X(KEEP) X(FAILOVER_SAFE) X(DATA)
+#define DLOCK_CAP_OR(name) | DLOCK_CAP_##name
+#define DLOCK_CAP_ALL      (UINT64_C(0) DLOCK_CAP_MAP(DLOCK_CAP_OR))
 
 /* How much a line of the log matters. */
 enum dlock_log_level {
@@ -182,7 +187,7 @@ typedef bool dlock_waiter_fn(void *arg, const struct dlock_waiter *waiter);
 /* One check of a store: for people, in words that may change. Borrowed for the callback. */
 struct dlock_check {
     uint32_t struct_size; /* sizeof(struct dlock_check) */
-    uint32_t clears;      /* DLOCK_CAP_* that this costs */
+    uint64_t clears;      /* DLOCK_CAP_* that this costs */
     const char *name;     /* "maxmemory-policy" */
     const char *found;    /* "allkeys-lru" */
     const char *advice;   /* NULL: fine as it is */

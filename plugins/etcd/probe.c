@@ -14,7 +14,7 @@ void etcd_probe_info(struct etcd_session *session, const struct etcd_member *mem
 {
     info->caps = ETCD_CAPS;
     if (session->config.raw) /* keys of other names may stand among those of a name */
-        info->caps &= ~(uint32_t)DLOCK_CAP_LIMIT;
+        info->caps &= ~DLOCK_CAP_LIMIT;
     (void)snprintf(info->server, sizeof info->server, "etcd %s", member->version);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", member->endpoint);
     if (DLOCK_HAS(info, ttl_step_ms)) {

@@ -43,7 +43,7 @@ struct variable {
     const char *text;
     const char *fine;   /* the value that needs no advice; NULL: any */
     const char *advice; /* for other values */
-    uint32_t clears;
+    uint64_t clears;
     const char *only; /* the server that has it: "MariaDB", "MySQL"; NULL: both */
 };
 
@@ -123,7 +123,7 @@ static enum dlock_status report_flush(struct my_connection *conn, dlock_check_fn
     variable.advice = conn->flush == 0 ? NOT_WRITTEN : NOT_SYNCED;
     variable.clears = flush_costs(conn->flush);
     if (conn->config->strategy == MY_SESSION) /* which ends with the server in any case */
-        variable.clears &= ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
+        variable.clears &= ~DLOCK_CAP_CRASH_SAFE;
     report(fn, arg, &variable, found);
     return DLOCK_OK;
 }

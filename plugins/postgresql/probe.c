@@ -24,9 +24,9 @@ void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *
                     : DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH |
                           DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA);
     if (atomic_load(&conn->shared->outdated) || atomic_load(&conn->shared->denied))
-        info->caps &= ~(uint32_t)FUNCTIONS;
+        info->caps &= ~FUNCTIONS;
     if (!conn->flushes)
-        info->caps &= ~(uint32_t)DURABLE;
+        info->caps &= ~DURABLE;
     if (DLOCK_HAS(info, lanes))
         info->lanes = LANES;
     (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
@@ -39,7 +39,7 @@ struct variable {
     const char *expression; /* of SQL; a text */
     const char *fine;       /* the value that needs no advice; NULL: any */
     const char *advice;     /* for other values */
-    uint32_t clears;
+    uint64_t clears;
 };
 
 static const struct variable variables[] = {

@@ -33,7 +33,7 @@
 #define LOG_INFO 2 /* DLOCK_LOG_INFO of dlock.h */
 
 static void info_fill(struct dlock_session_info *info, const struct redis_session *session,
-                      const struct resp_info *server_info, uint32_t caps)
+                      const struct resp_info *server_info, uint64_t caps)
 {
     struct address master;
 
@@ -59,7 +59,7 @@ static enum dlock_status tls_make(struct redis_session *session, struct dlock_er
                                 : resp_error_fail(&session->config, err, status, "%s", why);
 }
 
-static void unguarded_tell(const struct redis_session *session, uint32_t caps)
+static void unguarded_tell(const struct redis_session *session, uint64_t caps)
 {
     char line[300];
 
@@ -125,7 +125,7 @@ static enum dlock_status cluster_make(struct redis_session *session,
 /* To one master, which stands for all: the others may be down. Each has its share of the time. */
 static enum dlock_status cluster_connect(struct redis_session *session, bool keep,
                                          int64_t deadline_ns, struct resp_info *server_info,
-                                         uint32_t *caps, struct dlock_error *err)
+                                         uint64_t *caps, struct dlock_error *err)
 {
     enum dlock_status status = redis_cluster_read(session->cluster, deadline_ns, err);
     struct redis_shard *shard = NULL;
@@ -149,7 +149,7 @@ static enum dlock_status cluster_connect(struct redis_session *session, bool kee
 
 static enum dlock_status server_connect(struct redis_session *session, bool keep,
                                         int64_t deadline_ns, struct resp_info *server_info,
-                                        uint32_t *caps, struct dlock_error *err)
+                                        uint64_t *caps, struct dlock_error *err)
 {
     if (session->cluster != NULL)
         return cluster_connect(session, keep, deadline_ns, server_info, caps, err);
@@ -162,7 +162,7 @@ static enum dlock_status redis_open(void *self, const struct dlock_host *host,
 {
     struct redis_session *session = self;
     struct resp_info server_info;
-    uint32_t caps = 0;
+    uint64_t caps = 0;
     enum dlock_status status =
         redis_config_init(&session->config, &session->service, &session->nodes, target, err);
 
@@ -294,7 +294,7 @@ static enum dlock_status redis_probe(void *self, int64_t deadline_ns,
 {
     struct redis_session *session = self;
     struct resp_info server_info;
-    uint32_t caps = 0;
+    uint64_t caps = 0;
     enum dlock_status status =
         server_connect(session, false, deadline_ns, &server_info, &caps, err);
 

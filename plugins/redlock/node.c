@@ -57,7 +57,7 @@ static void on_ready(struct resp_connection *connection)
 {
     struct redlock_node *node = (struct redlock_node *)connection;
     struct dlock_error err = DLOCK_ERROR_INIT;
-    uint32_t caps = 0;
+    uint64_t caps = 0;
 
     if (resp_info_judge(&connection->info, connection->config, &caps, &err) != DLOCK_OK) {
         resp_connection_drop_with(connection, &err);

@@ -324,9 +324,9 @@ void redlock_session_info(struct dlock_session_info *info, const struct redlock_
         node++;
     info->caps = REDLOCK_CAPS;
     if (!config->fences)
-        info->caps &= ~(uint32_t)DLOCK_CAP_FENCE;
+        info->caps &= ~DLOCK_CAP_FENCE;
     if (config->restart_guard_ms == 0 || config->nodes[0].unsafe_eviction)
-        info->caps &= ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
+        info->caps &= ~DLOCK_CAP_CRASH_SAFE;
     (void)snprintf(info->server, sizeof info->server, "Redlock of %u, %.40s", config->count,
                    node->connection.info.server);
     redlock_config_print(config, info->endpoint, sizeof info->endpoint);

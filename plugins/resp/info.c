@@ -193,7 +193,7 @@ bool resp_info_was_promoted(const struct resp_info *info)
 }
 
 enum dlock_status resp_info_judge(const struct resp_info *info, const struct resp_config *config,
-                                  uint32_t *caps, struct dlock_error *err)
+                                  uint64_t *caps, struct dlock_error *err)
 {
     *caps = DLOCK_CAP_FENCE;
     if (info->sentinel)
@@ -251,7 +251,7 @@ static const char *persistence(const struct resp_info *info)
 void resp_info_report(const struct resp_info *info, const struct resp_config *config,
                       dlock_check_fn *fn, void *arg)
 {
-    const uint32_t durability = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
+    const uint64_t durability = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
     bool guarded = config->restart_guard_ms > 0, durable = is_durable(info);
     char guard[64];
 

@@ -47,7 +47,7 @@ bool resp_info_is_same_master(const struct resp_info *info, const redisReply *re
 /* Whether locks may be taken at this server. OK: caps is set to the capabilities in force;
  * UNAVAILABLE, PROTOCOL or CONFIG: err says why not. */
 enum dlock_status resp_info_judge(const struct resp_info *info, const struct resp_config *config,
-                                  uint32_t *caps, struct dlock_error *err);
+                                  uint64_t *caps, struct dlock_error *err);
 
 /* Passes the checks of probe to fn. */
 void resp_info_report(const struct resp_info *info, const struct resp_config *config,

@@ -202,7 +202,7 @@ struct report {
 
 __attribute__((format(printf, 5, 6))) static void check_report(const struct report *report,
                                                                const char *name, const char *advice,
-                                                               uint32_t clears, const char *format,
+                                                               uint64_t clears, const char *format,
                                                                ...)
 {
     char found[256];

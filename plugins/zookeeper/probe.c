@@ -20,7 +20,7 @@ void zk_probe_info(struct zk_session *session, struct dlock_session_info *info)
     zk_link_state(session->link, &state);
     info->caps = ZK_CAPS;
     if (session->config.recipe == ZK_CURATOR)
-        info->caps &= ~(uint32_t)DLOCK_CAP_RWLOCK;
+        info->caps &= ~DLOCK_CAP_RWLOCK;
     if (info->server[0] == '\0')
         (void)snprintf(info->server, sizeof info->server, "ZooKeeper");
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s",

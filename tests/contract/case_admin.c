@@ -10,7 +10,7 @@ void dlt_case_caps_in_force(struct dlt_run *run)
 {
     struct dlock_client *client = NULL;
     char have[160], want[160];
-    uint32_t caps = 0;
+    uint64_t caps = 0;
 
     if (!run->has_expected)
         dlt_skip("nothing is known about this scheme: say --expect CAPS");
@@ -24,7 +24,7 @@ void dlt_case_caps_in_force(struct dlt_run *run)
 
 static void finding_check(void *arg, const struct dlock_check *finding)
 {
-    const uint32_t *caps = arg;
+    const uint64_t *caps = arg;
 
     DLT_CHECK(finding->name[0] != '\0' && finding->found[0] != '\0',
               "a finding has name \"%s\" and found \"%s\", want text in both", finding->name,
@@ -36,7 +36,7 @@ static void finding_check(void *arg, const struct dlock_check *finding)
 void dlt_case_probe_finds_what_is_in_force(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    uint32_t caps = dlock_client_caps(client);
+    uint64_t caps = dlock_client_caps(client);
 
     if (dlt_may_lack(run, dlock_client_probe(client, NULL, NULL, &dlt_err)))
         dlt_skip("this store has no probe");

@@ -248,7 +248,7 @@ static void want_both(struct dlock_client *client, const struct dlt_name *name, 
 void dlt_case_data_of_each_holder(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    uint32_t caps = dlock_client_caps(client);
+    uint64_t caps = dlock_client_caps(client);
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_handle *a = publisher(run, client, "a", 1, 0),
                         *b = publisher(run, other, "bb", 2, 0);

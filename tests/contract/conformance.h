@@ -29,7 +29,7 @@ enum {
 struct dlt_case {
     const char *name;
     const char *clauses; /* "C1 TRY-1": docs/guarantees.md and plugin.h */
-    uint32_t caps;       /* needed; a store without them skips the case, visibly */
+    uint64_t caps;       /* needed; a store without them skips the case, visibly */
     unsigned flags;
     int limit_s; /* 0: 20 */
     void (*run)(struct dlt_run *run);

@@ -53,7 +53,7 @@ static void needs_check(const struct parameter *parameter, const struct dlt_case
                         const struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    uint32_t missing = c->caps & ~dlock_client_caps(client);
+    uint64_t missing = c->caps & ~dlock_client_caps(client);
     char caps[160];
 
     dlock_client_close(client);

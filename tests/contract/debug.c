@@ -13,7 +13,7 @@
 static int case_applies(struct dlt_run *run, int asks_step, const struct dlt_case *c)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    uint32_t missing = c->caps & ~dlock_client_caps(client);
+    uint64_t missing = c->caps & ~dlock_client_caps(client);
     char caps[160];
 
     if (asks_step)

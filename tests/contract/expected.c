@@ -33,7 +33,7 @@ static const struct {
     const char *scheme;
     const char *option; /* "name=value" that the query has to hold; NULL: any URI. First match */
     int is_private;
-    uint32_t caps;
+    uint64_t caps;
 } schemes[] = {
     {"memory", NULL, 1,
      DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE |
@@ -82,18 +82,18 @@ static const struct {
          DLOCK_CAP_SESSION},
     {"postgresql", NULL, 0, POSTGRESQL_ROWS},
     {"postgres", NULL, 0, POSTGRESQL_ROWS},
-    {"etcd", "key=raw", 0, ETCD_CAPS & ~(uint32_t)DLOCK_CAP_LIMIT},
+    {"etcd", "key=raw", 0, ETCD_CAPS & ~DLOCK_CAP_LIMIT},
     {"etcd", NULL, 0, ETCD_CAPS},
     {"etcds", NULL, 0, ETCD_CAPS},
-    {"zookeeper", "recipe=curator", 0, ZOOKEEPER_CAPS & ~(uint32_t)DLOCK_CAP_RWLOCK},
-    {"zk", "recipe=curator", 0, ZOOKEEPER_CAPS & ~(uint32_t)DLOCK_CAP_RWLOCK},
+    {"zookeeper", "recipe=curator", 0, ZOOKEEPER_CAPS & ~DLOCK_CAP_RWLOCK},
+    {"zk", "recipe=curator", 0, ZOOKEEPER_CAPS & ~DLOCK_CAP_RWLOCK},
     {"zookeeper", NULL, 0, ZOOKEEPER_CAPS},
     {"zk", NULL, 0, ZOOKEEPER_CAPS},
 };
 
 static const struct {
     const char *name;
-    uint32_t bit;
+    uint64_t bit;
 } names[] = {
     {"RWLOCK", DLOCK_CAP_RWLOCK},
     {"DOWNGRADE", DLOCK_CAP_DOWNGRADE},
@@ -115,7 +115,7 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-#define CAP_COUNT(name, bit) +1
+#define CAP_COUNT(name) +1
 _Static_assert(COUNT(names) == 0 DLOCK_CAP_MAP(CAP_COUNT), "a capability has no name");
 #undef CAP_COUNT
 
@@ -143,7 +143,7 @@ static int scheme_find(const char *uri)
     return -1;
 }
 
-int dlt_expected_caps(const char *uri, uint32_t *caps)
+int dlt_expected_caps(const char *uri, uint64_t *caps)
 {
     int i = scheme_find(uri);
 
@@ -160,7 +160,7 @@ int dlt_expected_private(const char *uri)
     return i >= 0 && schemes[i].is_private;
 }
 
-static uint32_t bit_find(const char *word, size_t len)
+static uint64_t bit_find(const char *word, size_t len)
 {
     for (size_t i = 0; i < COUNT(names); i++) {
         if (strlen(names[i].name) == len && strncmp(names[i].name, word, len) == 0)
@@ -169,14 +169,14 @@ static uint32_t bit_find(const char *word, size_t len)
     return 0;
 }
 
-int dlt_caps_parse(const char *list, uint32_t *caps, char *bad, size_t bad_size)
+int dlt_caps_parse(const char *list, uint64_t *caps, char *bad, size_t bad_size)
 {
     *caps = 0;
     if (strcmp(list, "none") == 0)
         return 0;
     while (*list != '\0') {
         size_t len = strcspn(list, ",");
-        uint32_t bit = bit_find(list, len);
+        uint64_t bit = bit_find(list, len);
 
         if (bit == 0) {
             (void)snprintf(bad, bad_size, "%.*s", (int)len, list);
@@ -189,7 +189,7 @@ int dlt_caps_parse(const char *list, uint32_t *caps, char *bad, size_t bad_size)
     return 0;
 }
 
-const char *dlt_caps_format(uint32_t caps, char *out, size_t size)
+const char *dlt_caps_format(uint64_t caps, char *out, size_t size)
 {
     size_t used = 0;
 

@@ -299,7 +299,7 @@ static bool holder_note(void *arg, const struct dlock_holder *info)
 /* Of this URI a plugin may leave out what is optional. */
 static int may_lack(const char *uri, enum dlock_status status)
 {
-    uint32_t caps = DLOCK_CAP_SESSION;
+    uint64_t caps = DLOCK_CAP_SESSION;
 
     (void)dlt_expected_caps(uri, &caps);
     return status == DLOCK_UNSUPPORTED && (caps & DLOCK_CAP_SESSION) != 0;

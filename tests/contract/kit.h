@@ -30,7 +30,7 @@
 struct dlt_run {
     const char *uri;
     const char *program; /* dlock-conformance, for processes with a role */
-    uint32_t expected;   /* capabilities that the store has to have, no more and no less */
+    uint64_t expected;   /* capabilities that the store has to have, no more and no less */
     int has_expected;
     int is_private;        /* the store lives in one process */
     int party_is_thread;   /* so is a second party, even if the store is not private: child.h */

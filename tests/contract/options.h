@@ -14,7 +14,7 @@ struct dlt_options {
     int64_t slack_ms;   /* what the machine may add to a time */
     int64_t grid_ms;    /* the step of the store's clock; -1: that of its ttls */
     int has_expect;     /* else by the scheme */
-    uint32_t expect;    /* DLOCK_CAP_* */
+    uint64_t expect;    /* DLOCK_CAP_* */
     int strict;         /* nothing is adapted to what the server lacks */
     int is_private;     /* the store lives in one process, whatever its scheme says */
     char **uris;        /* the rest of argv */

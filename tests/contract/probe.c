@@ -80,7 +80,7 @@ int dlt_probe_main(int strict)
     step_ms = dlt_step_ms(client);
     if (!strict)
         (void)dlock_client_probe(client, tick_take, &step_ms, &dlt_err);
-    (void)printf("%" PRIx32 " %" PRId64 " %" PRId64 " %d\n%s\n", dlock_client_caps(client), step_ms,
+    (void)printf("%" PRIx64 " %" PRId64 " %" PRId64 " %d\n%s\n", dlock_client_caps(client), step_ms,
                  strict ? 0 : ttl_most(&run, client), has_one_ttl(client),
                  dlock_client_uri(client));
     (void)printf("%s\n", strict ? "" : why_busy(&run, client));

@@ -21,7 +21,7 @@ struct racer {
     struct dlock_client *client;
     struct dlock_handle *locks[DLT_RACE_NAMES];
     uint64_t random;
-    uint32_t caps;
+    uint64_t caps;
     int64_t end_ns;
     struct dlt_record record; /* what the records of the attempt have in common */
 };

@@ -26,13 +26,13 @@ struct target {
     char label[512]; /* without secrets */
     char complaint[512];
     int opens;
-    uint32_t caps;                    /* in force */
+    uint64_t caps;                    /* in force */
     char grid_text[24], ttl_most[24]; /* ttl_most "": as the client says */
     char busy[256];                   /* why it grants nothing yet; "": it grants */
     int has_one_ttl;
     unsigned room; /* clients that can be open at once, up to ROOM_MOST */
     int has_expected;
-    uint32_t expected;
+    uint64_t expected;
     int is_private;
     char expected_text[160];
 };
@@ -103,7 +103,7 @@ static void target_probe(const struct plan *plan, struct target *target)
         line_read(output, numbers, sizeof numbers);
         line_read(output, target->label, sizeof target->label);
         line_read(output, target->busy, sizeof target->busy);
-        target->caps = (uint32_t)strtoul(numbers, &next, 16);
+        target->caps = strtoull(numbers, &next, 16);
         step_ms = strtoll(next, &next, 10);
         most_ms = strtoll(next, &next, 10);
         target->has_one_ttl = (int)strtol(next, NULL, 10);
@@ -237,7 +237,7 @@ static void skip_reason(const struct dlt_program *program, const struct target *
                         const struct dlt_case *c, char *reason, size_t size)
 {
     const char *lacks = program != NULL ? program->lacks(c) : NULL;
-    uint32_t missing = c->caps & ~target->caps;
+    uint64_t missing = c->caps & ~target->caps;
     char caps[160];
 
     if (missing != 0)

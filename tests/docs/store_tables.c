@@ -84,9 +84,9 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-static uint32_t caps_of(const char *uri)
+static uint64_t caps_of(const char *uri)
 {
-    uint32_t caps = 0;
+    uint64_t caps = 0;
 
     if (uri != NULL && !dlt_expected_caps(uri, &caps)) {
         (void)fprintf(stderr, "dlock-conformance expects nothing of %s\n", uri);
@@ -96,7 +96,7 @@ static uint32_t caps_of(const char *uri)
 }
 
 /* When the name of a killed holder is free. */
-static const char *end_cell(size_t store, uint32_t caps, enum language language)
+static const char *end_cell(size_t store, uint64_t caps, enum language language)
 {
     static words at_once = WORDS("at once", "立刻"), ttl = WORDS("after its ttl", "一个 ttl 之后"),
                  ticks = WORDS("after its ttl and 4 ticks", "一个 ttl 加 4 个 tick 之后");
@@ -109,8 +109,8 @@ static const char *end_cell(size_t store, uint32_t caps, enum language language)
 static const char *cell(size_t store, uint32_t cap, enum language language)
 {
     static words yes = WORDS("yes", "是"), no = WORDS("no", "否");
-    const uint32_t of_a_server = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FAILOVER_SAFE | DLOCK_CAP_SESSION;
-    uint32_t caps = caps_of(stores[store].uri);
+    const uint64_t of_a_server = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FAILOVER_SAFE | DLOCK_CAP_SESSION;
+    uint64_t caps = caps_of(stores[store].uri);
 
     if ((caps & DLOCK_CAP_PRIVATE) != 0 && (cap & of_a_server) != 0)
         return "-";

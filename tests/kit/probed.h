@@ -10,7 +10,7 @@
 
 struct dlt_probed {
     char text[8192]; /* "|name=found|", with '!' before the end if there is advice */
-    uint32_t clears;
+    uint64_t clears;
 };
 
 static inline void dlt_probed_note(void *arg, const struct dlock_check *check)

@@ -171,7 +171,7 @@ static enum dlock_status settings_recheck(struct redis_pool *pool, struct redis_
     struct dlock_error ignored = DLOCK_ERROR_INIT;
     struct resp_setup setup;
     struct resp_info info;
-    uint32_t caps = 0;
+    uint64_t caps = 0;
     enum dlock_status status = DLOCK_OK;
 
     if (!resp_setup_begin(&setup, &pipeline->config, false, &info))

@@ -133,7 +133,7 @@ struct redis_cluster {
     unsigned count;
     unsigned char owners[REDIS_SLOTS]; /* an index of shards, or REDIS_NOBODY */
     bool has_slots[REDIS_MASTERS_MOST];
-    uint32_t caps; /* announced; 0: nothing yet */
+    uint64_t caps; /* announced; 0: nothing yet */
     bool suspect, reading;
     int64_t next_ns;    /* the next reading, not before */
     unsigned next_host; /* where the next reading begins */
@@ -235,7 +235,7 @@ static unsigned shard_add_locked(struct redis_cluster *cluster, const struct add
     return index;
 }
 
-void redis_cluster_announce(struct redis_cluster *cluster, uint32_t caps)
+void redis_cluster_announce(struct redis_cluster *cluster, uint64_t caps)
 {
     (void)pthread_mutex_lock(&cluster->mutex);
     cluster->caps = caps;

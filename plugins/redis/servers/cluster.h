@@ -35,7 +35,7 @@ void redis_cluster_free(struct redis_cluster *cluster);
 void redis_cluster_after_fork(struct redis_cluster *cluster);
 
 /* The capabilities that the client announces: a server with less is reported [FAI-2]. */
-void redis_cluster_announce(struct redis_cluster *cluster, uint32_t caps);
+void redis_cluster_announce(struct redis_cluster *cluster, uint64_t caps);
 
 /* Reads the map of slots. OK also if it is read by another thread. Else the status of the last
  * server that was asked, or CONFIG. */

@@ -81,7 +81,7 @@ static void guard_set(const struct redis_pool *pool, struct redis_pipeline *pipe
     pipeline->guard_until_ns = left_ms > 0 ? now(pool) + left_ms * DL_NS_PER_MS : 0;
 }
 
-static const char *loss_text(uint32_t gone)
+static const char *loss_text(uint64_t gone)
 {
     if ((gone & DLOCK_CAP_CRASH_SAFE) != 0)
         return "a crash of the server forgets locks";
@@ -91,9 +91,9 @@ static const char *loss_text(uint32_t gone)
 }
 
 /* Core knows the capabilities of the first connection [C16]. */
-static void caps_check(struct redis_pool *pool, uint32_t caps)
+static void caps_check(struct redis_pool *pool, uint64_t caps)
 {
-    uint32_t known = atomic_fetch_and(&pool->caps, caps), gone = known & ~caps;
+    uint64_t known = atomic_fetch_and(&pool->caps, caps), gone = known & ~caps;
     char line[300];
 
     if (gone == 0 || known == NOT_KNOWN)
@@ -123,7 +123,7 @@ static enum dlock_status server_find(struct redis_pool *pool, int64_t deadline_n
 }
 
 void redis_pool_caps_take(struct redis_pool *pool, const struct redis_pipeline *pipeline,
-                          uint32_t *caps)
+                          uint64_t *caps)
 {
     if (pipeline->guard->on && pipeline->guard->is_safe)
         *caps |= DLOCK_CAP_FAILOVER_SAFE;
@@ -133,7 +133,7 @@ void redis_pool_caps_take(struct redis_pool *pool, const struct redis_pipeline *
 /* A client that is open waits while its server is a replica, or has one that nothing guards: that
  * may end. */
 static enum dlock_status judge(struct redis_pool *pool, struct redis_pipeline *pipeline,
-                               struct resp_info *info, int64_t deadline_ns, uint32_t *caps,
+                               struct resp_info *info, int64_t deadline_ns, uint64_t *caps,
                                struct dlock_error *err)
 {
     bool was_open = atomic_load(&pool->caps) != NOT_KNOWN;
@@ -154,7 +154,7 @@ static enum dlock_status judge(struct redis_pool *pool, struct redis_pipeline *p
 }
 
 static enum dlock_status pipeline_make(struct redis_pool *pool, int64_t deadline_ns,
-                                       struct resp_info *server_info, uint32_t *caps,
+                                       struct resp_info *server_info, uint64_t *caps,
                                        struct redis_pipeline **out, struct dlock_error *err)
 {
     struct resp_config config;
@@ -205,7 +205,7 @@ static void pipeline_list(struct redis_pool *pool, struct redis_pipeline *pipeli
 }
 
 enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t deadline_ns,
-                                     struct resp_info *server_info, uint32_t *caps,
+                                     struct resp_info *server_info, uint64_t *caps,
                                      struct dlock_error *err)
 {
     struct redis_pipeline *pipeline = NULL;
@@ -271,7 +271,7 @@ static enum dlock_status connect_one(struct redis_pool *pool, int64_t deadline_n
                                      struct redis_pipeline **out, struct dlock_error *err)
 {
     struct resp_info server_info;
-    uint32_t caps = 0;
+    uint64_t caps = 0;
     unsigned count = 0;
     enum dlock_status status = DLOCK_INTERNAL;
 

@@ -28,7 +28,7 @@ struct redis_pool {
     unsigned processors;               /* to spin on; 0: the pool never spins */
     _Atomic uint32_t numbers;          /* the last number of a request */
     _Atomic unsigned asking;           /* threads in redis_call_run */
-    _Atomic uint32_t caps;             /* in force on every connection */
+    _Atomic uint64_t caps;             /* in force on every connection */
     _Atomic bool guarded;     /* a connection has the failover guard: all later ones have it */
     _Atomic bool contended;   /* others want the same names: spinning takes their processor */
     _Atomic bool doubted;     /* see redis_pool_doubt */
@@ -52,13 +52,13 @@ void redis_pool_after_fork(struct redis_pool *pool);
 /* Makes a connection and judges the server [OPN-1], with the status of slot open. keep: the
  * connection is kept for requests; else it is closed. */
 enum dlock_status redis_pool_connect(struct redis_pool *pool, bool keep, int64_t deadline_ns,
-                                     struct resp_info *server_info, uint32_t *caps,
+                                     struct resp_info *server_info, uint64_t *caps,
                                      struct dlock_error *err);
 
 /* caps: what the server of the pipeline is found to give; completes it. Core learns what is gone
  * [C16]. */
 void redis_pool_caps_take(struct redis_pool *pool, const struct redis_pipeline *pipeline,
-                          uint32_t *caps);
+                          uint64_t *caps);
 
 /* A connection for one request, until redis_pool_put. *fresh: it was made for this request. */
 enum dlock_status redis_pool_take(struct redis_pool *pool, int64_t deadline_ns,

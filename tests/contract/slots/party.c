@@ -131,7 +131,7 @@ enum dlock_status dlt_party_try(struct dlt_party *party)
  * session then [FAI-1]. */
 static bool replaced(struct dlt_party *party, enum dlock_status status)
 {
-    uint32_t kept = DLOCK_CAP_CONCURRENT | DLOCK_CAP_SESSION;
+    uint64_t kept = DLOCK_CAP_CONCURRENT | DLOCK_CAP_SESSION;
 
     if (status != DLOCK_UNAVAILABLE || (party->side.info.caps & kept) != 0)
         return false;

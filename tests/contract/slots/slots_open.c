@@ -16,8 +16,9 @@ static void check_info(const struct dlt_side *side, const struct dlock_session_i
 {
     const uint64_t most = side->plugin->caps;
 
-    DLT_CHECK((info->caps & ~most) == 0, "capabilities 0x%x are not of the plugin's 0x%x [OPN-5]",
-              (unsigned)info->caps, (unsigned)most);
+    DLT_CHECK((info->caps & ~most) == 0,
+              "capabilities 0x%llx are not of the plugin's 0x%llx [OPN-5]",
+              (unsigned long long)info->caps, (unsigned long long)most);
     DLT_CHECK(((info->caps ^ most) & DLOCK_CAP_CONCURRENT) == 0,
               "CONCURRENT is not as in the descriptor [OPN-5]");
     DLT_CHECK(info->server[0] != '\0' && strnlen(info->server, 64) < 64, "no name of the server");
@@ -49,11 +50,11 @@ static void check_probe(struct dlt_party *party)
                                &found, i == 0 ? check_count : NULL, &checks, &side->err),
                  DLOCK_OK, "a store that is as it was");
         check_info(side, &found);
-        DLT_CHECK(found.caps == side->info.caps &&
-                      strcmp(found.endpoint, side->info.endpoint) == 0 &&
-                      found.ttl_least_ms == side->info.ttl_least_ms,
-                  "probe found 0x%x at %s; open: 0x%x at %s [OPN-5]", (unsigned)found.caps,
-                  found.endpoint, (unsigned)side->info.caps, side->info.endpoint);
+        DLT_CHECK(
+            found.caps == side->info.caps && strcmp(found.endpoint, side->info.endpoint) == 0 &&
+                found.ttl_least_ms == side->info.ttl_least_ms,
+            "probe found 0x%llx at %s; open: 0x%llx at %s [OPN-5]", (unsigned long long)found.caps,
+            found.endpoint, (unsigned long long)side->info.caps, side->info.endpoint);
     }
     DLT_CHECK(checks > 0, "probe told of no check");
 }
@@ -68,8 +69,9 @@ void dlt_slots_open_says(struct dlt_run *run)
     check_info(&a.side, &a.side.info);
     DLT_CHECK(((a.side.info.caps ^ second.side.info.caps) & SAME_CAPS) == 0 &&
                   ((a.side.info.caps ^ other.side.info.caps) & SAME_CAPS) == 0,
-              "sessions of one target differ: 0x%x, 0x%x, 0x%x [OPN-5]", (unsigned)a.side.info.caps,
-              (unsigned)second.side.info.caps, (unsigned)other.side.info.caps);
+              "sessions of one target differ: 0x%llx, 0x%llx, 0x%llx [OPN-5]",
+              (unsigned long long)a.side.info.caps, (unsigned long long)second.side.info.caps,
+              (unsigned long long)other.side.info.caps);
     if (a.side.plugin->ops.probe != NULL)
         check_probe(&a);
     dlt_tries(&a, DLOCK_OK, "after a probe");

@@ -71,7 +71,7 @@ void dlt_side_fini(struct dlt_side *side)
     side->store = NULL;
 }
 
-bool dlt_side_has(const struct dlt_side *side, uint32_t cap)
+bool dlt_side_has(const struct dlt_side *side, uint64_t cap)
 {
     return (side->info.caps & cap) != 0;
 }

@@ -72,7 +72,7 @@ void dlt_side_share(struct dlt_side *side, struct dlt_side *other);
 /* Closes the session, too. */
 void dlt_side_fini(struct dlt_side *side);
 
-bool dlt_side_has(const struct dlt_side *side, uint32_t cap);
+bool dlt_side_has(const struct dlt_side *side, uint64_t cap);
 
 /* The session of a client. Opening one that is open, and closing one that is not, does nothing. */
 enum dlock_status dlt_side_open(struct dlt_side *side);

@@ -97,7 +97,7 @@ static enum dlock_status say_break(void *self, const unsigned char *name, uint32
     return say;
 }
 
-static uint32_t probe_caps;
+static uint64_t probe_caps;
 
 static enum dlock_status say_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
                                    dlock_check_fn *fn, void *arg, struct dlock_error *err)
@@ -285,7 +285,7 @@ Test(dispatch, a_probe_takes_back_and_never_adds)
 {
     struct dlock_error err = DLOCK_ERROR_INIT;
     unsigned calls = 0;
-    uint32_t caps;
+    uint64_t caps;
 
     plugin.caps |= DLOCK_CAP_CRASH_SAFE;
     ops.open = too_many_caps;
@@ -298,12 +298,12 @@ Test(dispatch, a_probe_takes_back_and_never_adds)
     cr_assert_eq(dlock_client_probe(engine.client, finding_check, &calls, &err), DLOCK_OK);
     cr_assert_eq(calls, 1);
     cr_assert_eq(dlock_client_caps(engine.client), caps);
-    probe_caps = caps & ~(uint32_t)DLOCK_CAP_CRASH_SAFE;
+    probe_caps = caps & ~DLOCK_CAP_CRASH_SAFE;
     cr_assert_eq(dlock_client_probe(engine.client, NULL, NULL, &err), DLOCK_OK, "nobody listens");
     cr_assert_eq(dlock_client_caps(engine.client), probe_caps);
     probe_caps = caps;
     cr_assert_eq(dlock_client_probe(engine.client, NULL, NULL, &err), DLOCK_OK);
-    cr_assert_eq(dlock_client_caps(engine.client), caps & ~(uint32_t)DLOCK_CAP_CRASH_SAFE);
+    cr_assert_eq(dlock_client_caps(engine.client), caps & ~DLOCK_CAP_CRASH_SAFE);
     probe_caps = caps | DLOCK_CAP_SESSION;
     cr_assert_eq(dlock_client_probe(engine.client, NULL, NULL, &err), DLOCK_INTERNAL);
     expect_named(&err, "probe");

@@ -33,7 +33,7 @@ static enum dlock_status pooled_open(void *self, const struct dlock_host *host,
 {
     enum dlock_status status = hooked()->open(self, host, target, deadline_ns, info, err);
 
-    info->caps &= ~(uint32_t)DLOCK_CAP_CONCURRENT;
+    info->caps &= ~DLOCK_CAP_CONCURRENT;
     if (durable)
         info->caps |= DURABLE;
     return status;
@@ -81,7 +81,7 @@ static void begin(const char *options)
     ops.renew = pooled_renew;
     ops.forget = pooled_forget;
     plugin.ops = &ops;
-    plugin.caps &= ~(uint32_t)DLOCK_CAP_CONCURRENT;
+    plugin.caps &= ~DLOCK_CAP_CONCURRENT;
     plugin.caps |= DURABLE;
     dlt_engine_open(&engine, "pool", &(struct dlt_setup){.plugin = &plugin, .options = options});
 }
@@ -140,7 +140,7 @@ static void refuse_more(void)
 Test(pool, C16_what_a_later_connection_does_not_find_is_gone)
 {
     const struct dlock_host *host = NULL;
-    uint32_t caps = 0;
+    uint64_t caps = 0;
 
     durable = true;
     begin(NULL);
@@ -148,9 +148,9 @@ Test(pool, C16_what_a_later_connection_does_not_find_is_gone)
     caps = dlock_client_caps(engine.client);
     cr_assert_eq(caps & DURABLE, DURABLE);
     host->session_caps(host->ctx, NULL, DLOCK_CAP_CRASH_SAFE);
-    cr_assert_eq(dlock_client_caps(engine.client), caps & ~(uint32_t)DLOCK_CAP_FENCE_DURABLE);
+    cr_assert_eq(dlock_client_caps(engine.client), caps & ~DLOCK_CAP_FENCE_DURABLE);
     host->session_caps(host->ctx, NULL, DURABLE);
-    cr_assert_eq(dlock_client_caps(engine.client), caps & ~(uint32_t)DLOCK_CAP_FENCE_DURABLE);
+    cr_assert_eq(dlock_client_caps(engine.client), caps & ~DLOCK_CAP_FENCE_DURABLE);
     engine.client->pool.info.caps |= DLOCK_CAP_FAILOVER_SAFE; /* no store of this kit has it */
     host->session_caps(host->ctx, NULL, DURABLE);
     cr_assert_eq(dlock_client_caps(engine.client) & DLOCK_CAP_FAILOVER_SAFE, 0);

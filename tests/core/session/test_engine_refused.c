@@ -24,7 +24,7 @@ static enum dlock_status scarce_open(void *self, const struct dlock_host *host,
     int64_t ready_ns = host->now_ns(host->ctx) + connect_ms * DLT_MS;
     enum dlock_status status = hooked()->open(self, host, target, deadline_ns, info, err);
 
-    info->caps &= ~(uint32_t)DLOCK_CAP_CONCURRENT;
+    info->caps &= ~DLOCK_CAP_CONCURRENT;
     if (status != DLOCK_OK)
         return status;
     if (room-- <= 0)
@@ -48,7 +48,7 @@ static void begin(const char *options)
     ops.open = scarce_open;
     ops.close = scarce_close;
     plugin.ops = &ops;
-    plugin.caps &= ~(uint32_t)DLOCK_CAP_CONCURRENT;
+    plugin.caps &= ~DLOCK_CAP_CONCURRENT;
     connect_ms = 0;
     room = 1000;
     dlt_engine_open(&engine, "refused", &(struct dlt_setup){.plugin = &plugin, .options = options});

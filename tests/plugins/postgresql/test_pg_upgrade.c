@@ -70,7 +70,7 @@ static void end(void)
     dlt_postgres_stop(&server);
 }
 
-static void opened(struct dlt_session *session, uint32_t caps)
+static void opened(struct dlt_session *session, uint64_t caps)
 {
     cr_assert_eq(dlt_session_open(session), DLOCK_OK, "%s", session->err.message);
     cr_assert_eq(session->info.caps & ADDED, caps, "capabilities %#x", session->info.caps);

@@ -48,7 +48,7 @@ Test(durable, OPN_2_C16_a_server_that_does_not_sync_during_rewrites_is_not_durab
 Test(durable, OPN_2_C16_a_server_whose_first_file_is_not_written_is_not_durable)
 {
     const uint32_t durable = DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_FENCE_DURABLE;
-    uint32_t caps = 0;
+    uint64_t caps = 0;
 
     start((const char *[]){"--appendfsync", "always", "--rdb-key-save-delay", "500000", NULL});
     for (int i = 0; i < 6; i++)

@@ -21,7 +21,7 @@ static struct resp_info good(void)
 }
 
 static char found[160], advice[256];
-static uint32_t clears;
+static uint64_t clears;
 
 static void check_keep(void *arg, const struct dlock_check *check)
 {

@@ -198,7 +198,7 @@ Test(world, every_result_code_has_a_status_and_none_of_them_is_OK)
 
 struct findings {
     char names[512];
-    uint32_t clears;
+    uint64_t clears;
     int advice;
 };
 

@@ -451,7 +451,7 @@ const struct dlock_plugin *sim_plugin(void)
     static struct dlock_backend_ops ops;
     static struct dlock_plugin plugin;
     const struct sim_choice *choice = &sim_world.choice;
-    uint32_t caps = kinds[choice->kind] | DLOCK_CAP_RWLOCK;
+    uint64_t caps = kinds[choice->kind] | DLOCK_CAP_RWLOCK;
 
     caps |= choice->fences ? DLOCK_CAP_FENCE : 0u;
     if (choice->concurrent)

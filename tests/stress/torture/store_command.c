@@ -28,7 +28,7 @@ static const char *learn(void)
 {
     struct dlock_client *client = NULL;
     struct dlock_error err = DLOCK_ERROR_INIT;
-    uint32_t caps;
+    uint64_t caps;
 
     if (dlock_client_open(given.uri, NULL, &client, &err) != DLOCK_OK) {
         (void)snprintf(why_text, sizeof why_text, "%s", err.message);

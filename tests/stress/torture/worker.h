@@ -33,7 +33,7 @@ struct worker {
     struct shared *shared;
     struct dlt_log *log;
     struct dlock_client *client;
-    uint32_t caps;
+    uint64_t caps;
     struct actor *actors; /* order->threads of them */
     int64_t op_timeout_ms;
     bool polls_events; /* notices by event descriptor, not losses by callback; most calls are
