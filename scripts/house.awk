@@ -222,7 +222,8 @@ function check_cycles(   i, a, b) {
 
 # dl_session_pool_take and dl_session_pool belong in session_pool.c, dl_event_take in events.c. The last
 # word of the file may be left out: dl_uri_text belongs in uri_print.c, because uri.h declares it. A
-# structure that the file defines counts as its name, too. Files of lib have several small topics.
+# structure that the file defines counts as its name, too. Files of lib have several small topics. A
+# file that is named for its thread has what the thread does: dl_renew belongs in renewer.c.
 function names_its_file(name, unit,   file, first, prefix, header_of, type, count, i) {
     if (unit ~ /^lib\//)
         return begins(name, "dl")
@@ -244,6 +245,8 @@ function names_its_file(name, unit,   file, first, prefix, header_of, type, coun
         if (begins(name, prefix first) && (header_of in is_file || !(stem(header_of) ".c" in is_file)))
             return 1
     }
+    if (file ~ /er$/ && begins(name, prefix substr(file, 1, length(file) - 2)))
+        return 1
     return file ~ /s$/ && begins(name, prefix substr(file, 1, length(file) - 1))
 }
 

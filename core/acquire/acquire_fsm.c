@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire/acquire_fsm.h"
-#include "hold/validity.h"
+#include "hold/lease.h"
 #include "sys/backoff.h"
 #include "sys/clock.h"
 
@@ -132,7 +132,7 @@ static void granted(struct dl_acquire_fsm *attempt, int64_t now_ns, int64_t vali
                     int64_t lease_ms)
 {
     attempt->failures = 0;
-    if (dl_validity_enough(now_ns, valid_until_ns, lease_ms)) {
+    if (dl_lease_is_enough(now_ns, valid_until_ns, lease_ms)) {
         attempt->valid_until_ns = valid_until_ns;
         go_done(attempt, DLOCK_OK);
     } else if (attempt->rules.wait && now_ns < attempt->deadline_ns) {
@@ -200,7 +200,8 @@ void dl_acquire_fsm_tried(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64
         attempt->enqueued = true;
     switch (status) {
     case DLOCK_OK:
-        granted(attempt, now_ns, dl_validity_until_ns(base_ns, grant->lease_ms), grant->lease_ms);
+        granted(attempt, now_ns, dl_lease_valid_until_ns(base_ns, grant->lease_ms),
+                grant->lease_ms);
         break;
     case DLOCK_BUSY:
         attempt->failures = 0;
@@ -237,10 +238,10 @@ void dl_acquire_fsm_tried(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64
 static bool grant_counts(struct dl_acquire_fsm *attempt, int64_t now_ns,
                          const struct dlock_grant *grant)
 {
-    int64_t until_ns = dl_validity_until_ns(attempt->entry_base_ns, grant->lease_ms);
+    int64_t until_ns = dl_lease_valid_until_ns(attempt->entry_base_ns, grant->lease_ms);
 
     if (!attempt->has_entry || grant->fence <= attempt->entry_fence ||
-        !dl_validity_enough(now_ns, until_ns, grant->lease_ms))
+        !dl_lease_is_enough(now_ns, until_ns, grant->lease_ms))
         return false;
     attempt->valid_until_ns = until_ns;
     return true;

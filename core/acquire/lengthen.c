@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire/lengthen.h"
-#include "hold/renew.h"
+#include "hold/lease.h"
 #include "hold/renew_schedule.h"
-#include "hold/validity.h"
+#include "hold/renewer.h"
 
 /* Whether the renewer will renew the lease when two thirds of it are left, or soon after. */
 static bool is_renewed_in_time(const struct dlock_handle *lock,
@@ -40,7 +40,7 @@ static int64_t renew(struct dlock_handle *lock, const struct dl_acquire_fsm *att
                      int64_t *lease_ms, int64_t now_ns, struct dlock_error *err)
 {
     int64_t valid_until_ns = attempt->valid_until_ns;
-    int64_t spare_ns = valid_until_ns - dl_validity_least_ns(*lease_ms) - now_ns;
+    int64_t spare_ns = valid_until_ns - dl_lease_least_ns(*lease_ms) - now_ns;
     int64_t deadline_ns = dl_acquire_fsm_exchange_until(attempt, now_ns);
 
     deadline_ns = dl_earlier(deadline_ns, now_ns + spare_ns / 2);

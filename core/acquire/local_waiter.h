@@ -4,7 +4,7 @@
  * first waiter, for a handle of the client that holds the lock.
  *
  * While a handle of the client holds the lock, the store has no news for the first waiter: it
- * sleeps here, where it can be handed the lease (handoff.h), and keeps its entry in the store's
+ * sleeps here, where it can be handed the lease (unlock.h), and keeps its entry in the store's
  * queue by refreshing it.
  */
 #ifndef DL_LOCAL_WAITER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire/op.h"
 #include "hold/held.h"
-#include "hold/renew.h"
+#include "hold/renewer.h"
 #include "hold/unlock.h"
 #include "sys/error.h"
 

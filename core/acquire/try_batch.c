@@ -108,8 +108,8 @@ static struct dl_wait_fifo_waiter *lead(struct dl_acquire *attempt)
     if (!dl_acquire_steps_session_take(attempt, &leader.batch.session))
         return NULL;
     leader.batch.sent_ns = dl_client_now(client);
-    n += dl_combine_take(&client->tries, is_close, &leader, (void **)(attempts + 1),
-                         DL_BATCH_MOST - 1, &chain);
+    n += dl_wait_combine_take(&client->tries, is_close, &leader, (void **)(attempts + 1),
+                              DL_BATCH_MOST - 1, &chain);
     if (n == 1)
         dl_acquire_steps_try(attempt, leader.batch.session);
     else
@@ -131,8 +131,8 @@ bool dl_try_batch_step(struct dl_acquire *attempt)
     if (lanes == 0 || attempt->waits_for_handoff || has_trouble(&attempt->attempt) ||
         (attempt->attempt.step != DL_STEP_TRY && attempt->attempt.step != DL_STEP_REFRESH))
         return false;
-    if (dl_combine_enter(&client->tries, lanes, &client->host.clock, attempt,
-                         dl_acquire_steps_session_until(attempt)))
-        dl_combine_end(&client->tries, lanes, lead(attempt));
+    if (dl_wait_combine_enter(&client->tries, lanes, &client->host.clock, attempt,
+                              dl_acquire_steps_session_until(attempt)))
+        dl_wait_combine_end(&client->tries, lanes, lead(attempt));
     return true;
 }

@@ -7,7 +7,7 @@
 #define DL_TRY_BATCH_H
 
 #include "acquire/acquire_steps.h"
-#include "hold/unlock_batch.h"
+#include "hold/unlock.h"
 
 struct dl_try_batch {
     struct dl_session *session;

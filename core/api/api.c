@@ -12,7 +12,7 @@
 #include "api/query.h"
 #include "hold/held.h"
 #include "hold/operation.h"
-#include "hold/renew.h"
+#include "hold/renewer.h"
 #include "hold/unlock.h"
 #include "lib/hex.h"
 #include "load/registry.h"

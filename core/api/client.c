@@ -14,8 +14,8 @@
 /* Frees a client that nothing else refers to; nothing is connected. */
 static void client_free(struct dlock_client *client)
 {
-    dl_combine_fini(&client->releases);
-    dl_combine_fini(&client->tries);
+    dl_wait_combine_fini(&client->releases);
+    dl_wait_combine_fini(&client->tries);
     (void)pthread_cond_destroy(&client->call_ended);
     (void)pthread_mutex_destroy(&client->mutex);
     dl_run_queue_free(client->run_queue);
@@ -131,11 +131,11 @@ static bool sync_init(struct dlock_client *client)
         return false;
     if (dl_deadline_cond_init(&client->call_ended) != 0)
         goto no_cond;
-    if (dl_combine_init(&client->tries) != 0)
+    if (dl_wait_combine_init(&client->tries) != 0)
         goto no_tries;
-    if (dl_combine_init(&client->releases) == 0)
+    if (dl_wait_combine_init(&client->releases) == 0)
         return true;
-    dl_combine_fini(&client->tries);
+    dl_wait_combine_fini(&client->tries);
 no_tries:
     (void)pthread_cond_destroy(&client->call_ended);
 no_cond:

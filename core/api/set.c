@@ -11,10 +11,9 @@
 #include "acquire/cancel.h"
 #include "api/check.h"
 #include "api/handle.h"
-#include "hold/renew.h"
+#include "hold/lease.h"
 #include "hold/renewer.h"
 #include "hold/unlock.h"
-#include "hold/validity.h"
 #include "lib/printable.h"
 #include "sys/error.h"
 

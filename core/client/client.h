@@ -21,8 +21,8 @@
 #include "client/name_state.h"
 #include "client/stats.h"
 #include "load/store.h"
-#include "session/combine.h"
 #include "session/session_pool.h"
+#include "session/wait.h"
 #include "sys/fork.h"
 #include "sys/random.h"
 
@@ -45,7 +45,7 @@ struct dlock_client {
 
     struct dl_host host;
     struct dl_pool pool;
-    struct dl_combine tries, releases; /* exchanges that blocking calls share */
+    struct dl_wait_combine tries, releases; /* exchanges that blocking calls share */
 
     pthread_mutex_t mutex;
     pthread_cond_t call_ended;      /* when a call has ended, for close; on shutdown, for observe */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/handle.h"
+#include "hold/lease.h"
 #include "hold/operation.h"
-#include "hold/validity.h"
 #include "sys/error.h"
 
 #include <stdlib.h>
@@ -54,8 +54,8 @@ int64_t dl_handle_op_timeout_ms(const struct dlock_handle *lock)
 
 int64_t dl_handle_least_ns(const struct dlock_handle *lock, int64_t lease_ms)
 {
-    int64_t lease_ns = dl_validity_least_ns(lease_ms);
-    int64_t ttl_ns = dl_validity_least_ns(lock->claim->req.ttl_ms);
+    int64_t lease_ns = dl_lease_least_ns(lease_ms);
+    int64_t ttl_ns = dl_lease_least_ns(lock->claim->req.ttl_ms);
 
     if (dl_client_has(lock->client, DLOCK_CAP_SESSION))
         return lease_ns;

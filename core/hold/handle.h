@@ -9,10 +9,10 @@
  *
  * Besides its state a handle has a phase: the call that is made on it now, one at a time.
  *
- * The folder hold/ has the life of a lease. Pure files decide: lease.h (the state), validity.h,
- * renewal.h, release_fsm.h, schedule.h. claim.h is the lease as the store sees it; held.h changes
- * the state; unlock.h, handoff.h, renew.h end, pass on and renew it; renewer.h is the thread, with
- * renew_schedule.h (what is due) and renew_batch.h (one exchange).
+ * The folder hold/ has the life of a lease. Pure files decide: lease.h (the state and the
+ * validity), renewal.h, release_fsm.h, schedule.h. claim.h is the lease as the store sees it;
+ * held.h changes the state; unlock.h ends it or hands it on; renewer.h renews it, with
+ * renew_schedule.h (what is due).
  */
 #ifndef DL_HANDLE_H
 #define DL_HANDLE_H
@@ -21,7 +21,7 @@
 #include "hold/claim.h"
 #include "hold/renewal.h"
 #include "hold/schedule.h"
-#include "session/wait_list.h"
+#include "session/wait.h"
 #include "sys/probe.h"
 
 enum dl_phase {

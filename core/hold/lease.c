@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/lease.h"
+#include "sys/clock.h"
 
 /* Signal handlers may call dlock_state: libatomic must not use a lock for this type. */
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "64-bit atomics have to be lock-free");
@@ -94,4 +95,26 @@ void dl_lease_lose(struct dl_lease *lease)
 void dl_lease_free(struct dl_lease *lease)
 {
     atomic_store(&lease->word, word_make(DLOCK_STATE_FREE, dl_lease_until_ns(lease)));
+}
+
+int64_t dl_lease_drift_ns(int64_t lease_ms)
+{
+    return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS;
+}
+
+int64_t dl_lease_valid_until_ns(int64_t base_ns, int64_t lease_ms)
+{
+    return base_ns + lease_ms * DL_NS_PER_MS - dl_lease_drift_ns(lease_ms);
+}
+
+int64_t dl_lease_least_ns(int64_t lease_ms)
+{
+    int64_t tenth = lease_ms * (DL_NS_PER_MS / 10);
+
+    return tenth > 10 * DL_NS_PER_MS ? tenth : 10 * DL_NS_PER_MS;
+}
+
+bool dl_lease_is_enough(int64_t now_ns, int64_t until_ns, int64_t lease_ms)
+{
+    return until_ns - now_ns > dl_lease_least_ns(lease_ms);
 }

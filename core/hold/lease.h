@@ -13,6 +13,7 @@
 #include <dlock/dlock.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct dl_lease {
     _Atomic uint64_t word; /* until_ns << 2 | enum dlock_state */
@@ -39,5 +40,26 @@ bool dl_lease_doubt(struct dl_lease *lease, int64_t now_ns);
 
 void dl_lease_lose(struct dl_lease *lease);
 void dl_lease_free(struct dl_lease *lease); /* released, or its loss acknowledged */
+
+/*
+ * How long a lease may be believed: its validity.
+ *
+ * The store counts a lease from the moment at which it executes the request. The client counts from
+ * a moment before the request was sent, and subtracts the drift that two clocks may have, so that
+ * the client always stops believing first. (The rule of the Redlock description: ttl less elapsed
+ * less drift.)
+ */
+
+/* 1 % of the lease and 2 ms. */
+int64_t dl_lease_drift_ns(int64_t lease_ms);
+
+/* base_ns + lease - drift; base_ns: a moment before the first byte of the request was sent (C1). */
+int64_t dl_lease_valid_until_ns(int64_t base_ns, int64_t lease_ms);
+
+/* C3: the time that must be left so that a grant is of use: max(10 ms, lease/10). */
+int64_t dl_lease_least_ns(int64_t lease_ms);
+
+/* Whether more than that is left. */
+bool dl_lease_is_enough(int64_t now_ns, int64_t until_ns, int64_t lease_ms);
 
 #endif

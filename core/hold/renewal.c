@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/renewal.h"
-#include "hold/validity.h"
+#include "hold/lease.h"
 #include "sys/backoff.h"
 #include "sys/clock.h"
 
@@ -20,7 +20,7 @@ static bool reads_held(enum dlock_state state)
  */
 static int64_t next_after(const struct dl_renewal *renewal, int64_t base_ns, int64_t lease_ms)
 {
-    if (!renewal->automatic || dl_validity_until_ns(base_ns, lease_ms) >= renewal->hold_until_ns)
+    if (!renewal->automatic || dl_lease_valid_until_ns(base_ns, lease_ms) >= renewal->hold_until_ns)
         return DL_NEVER;
     return base_ns + lease_ms * (DL_NS_PER_MS / 3);
 }
@@ -28,7 +28,7 @@ static int64_t next_after(const struct dl_renewal *renewal, int64_t base_ns, int
 void dl_renewal_granted(struct dl_renewal *renewal, struct dl_lease *lease, int64_t now_ns,
                         int64_t until_ns, int64_t lease_ms, bool soon)
 {
-    int64_t base_ns = until_ns - dl_validity_until_ns(0, lease_ms);
+    int64_t base_ns = until_ns - dl_lease_valid_until_ns(0, lease_ms);
 
     renewal->at_ns = next_after(renewal, base_ns, lease_ms);
     if (soon && renewal->at_ns != DL_NEVER)
@@ -89,7 +89,7 @@ enum dlock_status dl_renewal_answered(struct dl_renewal *renewal, struct dl_leas
                                       bool *stale)
 {
     bool extended = answer->status == DLOCK_OK;
-    int64_t until_ns = extended ? dl_validity_until_ns(answer->sent_ns, answer->lease_ms) : 0;
+    int64_t until_ns = extended ? dl_lease_valid_until_ns(answer->sent_ns, answer->lease_ms) : 0;
 
     *gone = answer->status == DLOCK_LOST;
     *stale = false;

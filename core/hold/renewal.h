@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * renewal.h - when a lease is renewed, what an answer means for it, and what has become of it when
- * its time has passed. Pure: moments and random numbers are arguments. held.c and renew_batch.c do
+ * its time has passed. Pure: moments and random numbers are arguments. held.c and renewer.c do
  * what is decided here.
  */
 #ifndef DL_RENEWAL_H

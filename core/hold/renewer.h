@@ -17,6 +17,18 @@
 #define DL_RENEWER_H
 
 #include "client/client.h"
+#include "hold/handle.h"
+
+/* Renewals that the application asks for; the renewer makes the others. */
+enum dlock_status dl_renew(struct dlock_handle *lock, int64_t ttl_ms, struct dlock_error *err);
+enum dlock_status dl_renew_downgrade(struct dlock_handle *lock, struct dlock_error *err);
+
+/* Renews a lease that the handle, which is in a phase, does not hold yet, with or without an answer
+ * by deadline_ns. Of the flags of the claim's request DLOCK_REQ_ADOPT counts. *valid_until_ns: in:
+ * the end of the validity as far as it is known; out, with OK: the new end. *lease_ms: with OK: the
+ * new lease. */
+enum dlock_status dl_renew_first(struct dlock_handle *lock, int64_t deadline_ns, int64_t *lease_ms,
+                                 int64_t *valid_until_ns, struct dlock_error *err);
 
 /* Starts the thread unless it runs. OK or NOMEM. */
 enum dlock_status dl_renewer_start_locked(struct dlock_client *client, struct dlock_error *err);

@@ -7,8 +7,8 @@
  * called with no lock of core held, except `interrupt`.
  *
  * The folder session/ has what core knows of a plugin at work: session_pool.h lends sessions to
- * calls, wait_fifo.h is the queue of the threads that wait for one, dispatch.h calls the plugin
- * through slot.h, wait_list.h is a condition variable of the size of a pointer.
+ * calls, dispatch.h calls the plugin through slot.h, wait.h is how threads wait for each
+ * other.
  */
 #ifndef DL_DISPATCH_H
 #define DL_DISPATCH_H

@@ -22,7 +22,7 @@
 
 #include "load/abi.h"
 #include "session/ttl_grid.h"
-#include "session/wait_fifo.h"
+#include "session/wait.h"
 #include "sys/host.h"
 
 #include <pthread.h>

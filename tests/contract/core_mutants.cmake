@@ -43,17 +43,17 @@ dlt_add_core_mutant(lets_threads_try_past_the_line acquire/local_waiter.c local_
   "return dl_local_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;" "return DLOCK_OK;")
 dlt_add_core_mutant(lets_local_readers_pass client/local_queue.c shared_in_one_client
   "last->mode == DLOCK_SHARED && last->admitted" "last != NULL")
-dlt_add_core_mutant(hands_on_the_same_fence hold/handoff.c handoff_fences_rise
+dlt_add_core_mutant(hands_on_the_same_fence hold/unlock.c handoff_fences_rise
   "    claim->handoffs++;" "    claim->handoffs += 0;")
-dlt_add_core_mutant(hands_on_though_told_not_to hold/handoff.c handoff_lets_others_in
+dlt_add_core_mutant(hands_on_though_told_not_to hold/unlock.c handoff_lets_others_in
   "if (input->handoffs >= input->handoffs_most)" "if (input->handoffs_most > 1000)")
-dlt_add_core_mutant(hands_on_for_long_in_a_crowd hold/handoff.c handoff_lets_others_in
+dlt_add_core_mutant(hands_on_for_long_in_a_crowd hold/unlock.c handoff_lets_others_in
   "input->contended_since_ns != DL_NEVER &&" "input->contended_since_ns == 0 &&")
-dlt_add_core_mutant(hands_on_another_ttl hold/handoff.c handoff_between_ttls
+dlt_add_core_mutant(hands_on_another_ttl hold/unlock.c handoff_between_ttls
   "claim->req.ttl_ms != dl_handle_ttl_ms(to) ||" "claim->req.ttl_ms == 0 ||")
 dlt_add_core_mutant(renews_unasked hold/renewal.c handoff_is_kept_as_asked
   "if (!renewal->automatic ||" "if (renewal->lease_ms < 0 ||")
-dlt_add_core_mutant(reports_a_loss_to_the_giver hold/handoff.c handoff_then_loss
+dlt_add_core_mutant(reports_a_loss_to_the_giver hold/unlock.c handoff_then_loss
   "    dl_held_end_locked(lock, now_ns);
     claims_swap(lock, to);"
   "    dl_held_lose_locked(lock, DLOCK_REASON_TAKEN, now_ns);
@@ -64,11 +64,11 @@ dlt_add_core_mutant(acknowledges_all_at_once hold/unlock.c recursive_loss
   "    if (whole)" "    if (whole || state == DLOCK_STATE_LOST)")
 dlt_add_core_mutant(upgrades hold/held.c recursive_modes
   "lock->claim->req.mode == DLOCK_SHARED && mode == DLOCK_EXCLUSIVE" "lock->depth > 1000")
-dlt_add_core_mutant(downgrades_what_others_rely_on hold/renew.c recursive_modes
+dlt_add_core_mutant(downgrades_what_others_rely_on hold/renewer.c recursive_modes
   "if (lock->depth > 0)" "if (lock->depth > 1000)")
 dlt_add_core_mutant(adopts_without_the_fence api/adopt.c adopt_by_token
   "grant.fence = found.fence;" "grant.fence = 0;")
-dlt_add_core_mutant(hands_on_the_data_of_another hold/handoff.c data_arrive_with_the_grant
+dlt_add_core_mutant(hands_on_the_data_of_another hold/unlock.c data_arrive_with_the_grant
   "claim->req.data_len > 0 || to->options->data_len > 0" "false")
 dlt_add_core_mutant(adopts_beside_a_lock api/adopt.c adopt_or_a_refusal
   "lock->phase != DL_PHASE_IDLE || state != DLOCK_STATE_FREE" "lock->phase != DL_PHASE_IDLE")

@@ -295,7 +295,7 @@ static void fifo_wake(const struct dl_wait_fifo *fifo)
     }
 }
 
-static void line_wake(struct dl_combine *line)
+static void line_wake(struct dl_wait_combine *line)
 {
     (void)pthread_mutex_lock(&line->mutex);
     fifo_wake(&line->fifo);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/acquire/batch.c core/acquire/op.c core/acquire/try_batch.c core/hold/unlock_batch.c
+/* Tests: core/acquire/batch.c core/acquire/op.c core/acquire/try_batch.c core/hold/unlock.c
  */
-/* Tests: core/hold/claim.c core/hold/unlock.c core/hold/handoff.c */
+/* Tests: core/hold/claim.c core/hold/unlock.c */
 /*
  * Operations of dlock_op_start that are ready together: do they leave in one exchange, and does
  * each have its own outcome, by its own deadline, whatever becomes of the exchange? (C8, C19, BAT-1

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/client/name_state.c core/client/local_queue.c core/hold/handoff.c */
+/* Tests: core/client/name_state.c core/client/local_queue.c core/hold/unlock.c */
 /* Who of one client's waiters may go to the store, and may a lease be handed on? (C13) */
 #include "client/local_queue.h"
 #include "client/name_state.h"
-#include "hold/handoff.h"
+#include "hold/unlock.h"
 #include "sys/clock.h"
 
 #include <criterion/criterion.h>
@@ -132,81 +132,81 @@ Test(name, thousands_of_names_come_and_go)
     cr_assert_null(names.root);
 }
 
-static struct dl_handoff_input fine(void)
+static struct dl_unlock_handoff fine(void)
 {
-    return (struct dl_handoff_input){.handoffs = 3,
-                                     .handoffs_most = 31,
-                                     .fence = 1000,
-                                     .fence_room = 31,
-                                     .now_ns = 100 * DL_NS_PER_MS,
-                                     .contended_since_ns = DL_NEVER,
-                                     .confirmed_ns = 0,
-                                     .left_ns = 20 * DL_NS_PER_S,
-                                     .ttl_ns = 30 * DL_NS_PER_S};
+    return (struct dl_unlock_handoff){.handoffs = 3,
+                                      .handoffs_most = 31,
+                                      .fence = 1000,
+                                      .fence_room = 31,
+                                      .now_ns = 100 * DL_NS_PER_MS,
+                                      .contended_since_ns = DL_NEVER,
+                                      .confirmed_ns = 0,
+                                      .left_ns = 20 * DL_NS_PER_S,
+                                      .ttl_ns = 30 * DL_NS_PER_S};
 }
 
 Test(handoff, allowed_within_all_bounds)
 {
-    struct dl_handoff_input input = fine();
+    struct dl_unlock_handoff input = fine();
 
-    cr_assert(dl_handoff_allowed(&input));
+    cr_assert(dl_unlock_handoff_allowed(&input));
     input.handoffs = 29;
-    cr_assert(dl_handoff_allowed(&input));
+    cr_assert(dl_unlock_handoff_allowed(&input));
 }
 
 Test(handoff, ends_after_so_many_turns)
 {
-    struct dl_handoff_input input = fine();
+    struct dl_unlock_handoff input = fine();
 
     input.handoffs = 31;
-    cr_assert_not(dl_handoff_allowed(&input));
+    cr_assert_not(dl_unlock_handoff_allowed(&input));
     input.handoffs = input.handoffs_most = 0;
-    cr_assert_not(dl_handoff_allowed(&input));
+    cr_assert_not(dl_unlock_handoff_allowed(&input));
 }
 
 Test(handoff, C6_ends_with_the_numbers_of_the_grant)
 {
-    struct dl_handoff_input input = fine();
+    struct dl_unlock_handoff input = fine();
 
     input.fence_room = 4; /* the last is for an heir */
-    cr_assert_not(dl_handoff_allowed(&input));
+    cr_assert_not(dl_unlock_handoff_allowed(&input));
     input.fence = input.fence_room = 0; /* a store without fences needs none */
-    cr_assert(dl_handoff_allowed(&input));
+    cr_assert(dl_unlock_handoff_allowed(&input));
 }
 
 Test(handoff, C5_needs_a_lease_that_was_confirmed_within_a_second)
 {
-    struct dl_handoff_input input = fine();
+    struct dl_unlock_handoff input = fine();
 
     input.now_ns = DL_NS_PER_S - 1;
-    cr_assert(dl_handoff_allowed(&input));
+    cr_assert(dl_unlock_handoff_allowed(&input));
     input.now_ns = DL_NS_PER_S;
-    cr_assert_not(dl_handoff_allowed(&input));
+    cr_assert_not(dl_unlock_handoff_allowed(&input));
 }
 
 /* A ttl that was cut short leaves an end that says nothing of the last confirmation. */
 Test(handoff, C5_needs_to_know_when_the_lease_was_confirmed)
 {
-    struct dl_handoff_input input = fine();
+    struct dl_unlock_handoff input = fine();
 
     input.confirmed_ns = input.now_ns + 1;
-    cr_assert_not(dl_handoff_allowed(&input));
+    cr_assert_not(dl_unlock_handoff_allowed(&input));
 }
 
 Test(handoff, needs_more_than_half_of_the_lease)
 {
-    struct dl_handoff_input input = fine();
+    struct dl_unlock_handoff input = fine();
 
     input.left_ns = 15 * DL_NS_PER_S;
-    cr_assert_not(dl_handoff_allowed(&input));
+    cr_assert_not(dl_unlock_handoff_allowed(&input));
 }
 
 Test(handoff, ends_soon_once_others_wait)
 {
-    struct dl_handoff_input input = fine();
+    struct dl_unlock_handoff input = fine();
 
     input.contended_since_ns = 81 * DL_NS_PER_MS;
-    cr_assert(dl_handoff_allowed(&input));
+    cr_assert(dl_unlock_handoff_allowed(&input));
     input.contended_since_ns = 80 * DL_NS_PER_MS;
-    cr_assert_not(dl_handoff_allowed(&input));
+    cr_assert_not(dl_unlock_handoff_allowed(&input));
 }

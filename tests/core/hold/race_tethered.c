@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/hold/renewer.c core/hold/unlock.c core/hold/renew.c */
+/* Tests: core/hold/renewer.c core/hold/unlock.c */
 /*
  * A lease that lives in its client's session ends while the application unlocks, renews or frees:
  * is it given back once ([TET-1])? Many times, in real time; for ThreadSanitizer and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/hold/renew.c core/hold/renew_schedule.c */
+/* Tests: core/hold/renewer.c core/hold/renew_schedule.c */
 /*
  * A renewal or a downgrade that the application asks for, of a store that does not answer: does the
  * renewer still have the time to keep the lock (C14)? Virtual time.

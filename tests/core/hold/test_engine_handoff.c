@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/acquire/local_waiter.c core/hold/handoff.c */
+/* Tests: core/acquire/local_waiter.c core/hold/unlock.c */
 /* Does a lease go from thread to thread safely, and within its bounds (C13)? Virtual time. */
 #include "engine.h"
 

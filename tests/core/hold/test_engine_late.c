@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/hold/renew_batch.c core/hold/held.c */
+/* Tests: core/hold/renewer.c core/hold/held.c */
 /*
  * What becomes of a lease that a renewal brings when the handle has lost it already (C5, C8)? It is
  * given back, once, by whoever unlocks or by the renewer, and nobody waits for himself. Virtual

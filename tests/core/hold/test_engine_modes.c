@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/hold/renew.c core/api/adopt.c */
+/* Tests: core/hold/renewer.c core/api/adopt.c */
 /* Downgrading a claim (C12), and adopting one, whatever becomes of the messages. Virtual time. */
 #include "engine.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/hold/renewer.c core/hold/renew.c core/hold/renew_batch.c core/hold/renew_schedule.c
+/* Tests: core/hold/renewer.c core/hold/renew_schedule.c
  */
 /* Does the renewer renew when it should, and as long as it should (C14)? Virtual time. */
 #include "engine.h"

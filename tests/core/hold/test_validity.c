@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/hold/validity.c */
+/* Tests: core/hold/lease.c */
 /* Is a lease believed for less long than the store keeps it (C1), and refused when too short (C3)?
  */
-#include "hold/validity.h"
+#include "hold/lease.h"
 
 #include <criterion/criterion.h>
 
@@ -10,28 +10,28 @@
 
 Test(validity, C1_ends_drift_before_the_store_may_forget)
 {
-    cr_assert_eq(dl_validity_drift_ns(30000), 302 * MS);
-    cr_assert_eq(dl_validity_until_ns(1000 * MS, 30000), (1000 + 30000 - 302) * MS);
-    cr_assert_eq(dl_validity_until_ns(0, 50), (int64_t)(47.5 * (double)MS));
+    cr_assert_eq(dl_lease_drift_ns(30000), 302 * MS);
+    cr_assert_eq(dl_lease_valid_until_ns(1000 * MS, 30000), (1000 + 30000 - 302) * MS);
+    cr_assert_eq(dl_lease_valid_until_ns(0, 50), (int64_t)(47.5 * (double)MS));
 }
 
 Test(validity, C3_least_is_ten_milliseconds_or_a_tenth)
 {
-    cr_assert_eq(dl_validity_least_ns(50), 10 * MS);
-    cr_assert_eq(dl_validity_least_ns(100), 10 * MS);
-    cr_assert_eq(dl_validity_least_ns(30000), 3000 * MS);
+    cr_assert_eq(dl_lease_least_ns(50), 10 * MS);
+    cr_assert_eq(dl_lease_least_ns(100), 10 * MS);
+    cr_assert_eq(dl_lease_least_ns(30000), 3000 * MS);
 }
 
 Test(validity, C3_exactly_the_least_is_not_enough)
 {
-    cr_assert_not(dl_validity_enough(0, 3000 * MS, 30000));
-    cr_assert(dl_validity_enough(0, 3000 * MS + 1, 30000));
-    cr_assert_not(dl_validity_enough(10, 5, 30000));
+    cr_assert_not(dl_lease_is_enough(0, 3000 * MS, 30000));
+    cr_assert(dl_lease_is_enough(0, 3000 * MS + 1, 30000));
+    cr_assert_not(dl_lease_is_enough(10, 5, 30000));
 }
 
 Test(validity, seven_days_do_not_overflow)
 {
     int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
 
-    cr_assert_gt(dl_validity_until_ns(INT64_C(1) << 61, week_ms), INT64_C(1) << 61);
+    cr_assert_gt(dl_lease_valid_until_ns(INT64_C(1) << 61, week_ms), INT64_C(1) << 61);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/session/combine.c core/acquire/try_batch.c core/hold/unlock_batch.c */
+/* Tests: core/session/wait.c core/acquire/try_batch.c core/hold/unlock.c */
 /* Tests: core/sys/priority.c */
 /*
  * Blocking calls that want an exchange at one time, on a store with one lane, which lets two in: do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/session/session_pool.c core/session/wait_fifo.c */
+/* Tests: core/session/session_pool.c core/session/wait.c */
 /* Are sessions that serve one call at a time lent fairly, and what broke never used again (C9)? */
 #include "engine.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: core/session/ttl_grid.c core/session/session_pool.c core/session/dispatch.c
- * core/hold/handle.c core/hold/handoff.c core/hold/renew.c core/acquire/acquire.c
+ * core/hold/handle.c core/hold/unlock.c core/hold/renewer.c core/acquire/acquire.c
  * core/acquire/acquire_fsm.c core/api/adopt.c core/api/query.c */
 /* Does core use the ttl that the store gives, and not the ttl that was asked for? */
 #include "engine.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/session/wait_list.c */
+/* Tests: core/session/wait.c */
 /* Are all who sleep woken, and does nobody stay behind in the list? */
-#include "session/wait_list.h"
+#include "session/wait.h"
 
 #include <criterion/criterion.h>
 

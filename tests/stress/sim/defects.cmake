@@ -72,10 +72,10 @@ endfunction()
 
 # ---- core ----
 
-dlt_add_sim_defect(no_drift everything any 100 OVERLAP core/hold/validity.c
+dlt_add_sim_defect(no_drift everything any 100 OVERLAP core/hold/lease.c
   "return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS" "return lease_ms * 0")
-dlt_add_sim_defect(no_least_validity lossy queue 300 C3 core/hold/validity.c
-  "return until_ns - now_ns > dl_validity_least_ns(lease_ms)"
+dlt_add_sim_defect(no_least_validity lossy queue 300 C3 core/hold/lease.c
+  "return until_ns - now_ns > dl_lease_least_ns(lease_ms)"
   "return until_ns > now_ns || lease_ms < 0"
   core/hold/handle.c "return dl_later(lease_ns, ttl_ns)" "return lease_ns < 0 ? ttl_ns : 0")
 dlt_add_sim_defect(grant_counts_from_reply lossy any 100 OVERLAP core/acquire/acquire_fsm.c
@@ -92,15 +92,15 @@ dlt_add_sim_defect(one_token_a_handle lossy any 100 OVERLAP core/hold/claim.c
   "memcpy(claim->req.token, token, sizeof claim->req.token)"
   "if (claim->req.token[0] == 0) claim->req.token[0] = 1, memcpy(claim->req.token + 1, token + 1, 15)")
 dlt_add_sim_defect(renewal_counts_from_reply lossy poll 100 OVERLAP core/hold/renewal.c
-  "dl_validity_until_ns(answer->sent_ns, answer->lease_ms)"
-  "dl_validity_until_ns(answer->now_ns, answer->lease_ms)")
+  "dl_lease_valid_until_ns(answer->sent_ns, answer->lease_ms)"
+  "dl_lease_valid_until_ns(answer->now_ns, answer->lease_ms)")
 dlt_add_sim_defect(renewal_is_not_repeated lossy any 100 RENEWAL core/hold/renewal.c
   "    if (renewal->automatic)
         renewal->at_ns ="
   "    renewal->at_ns = DL_NEVER;
     if (renewal->automatic && now_ns < 0)
         renewal->at_ns =")
-dlt_add_sim_defect(asked_renewal_has_all_of_op_timeout failover any 60 RENEWAL core/hold/renew.c
+dlt_add_sim_defect(asked_renewal_has_all_of_op_timeout failover any 60 RENEWAL core/hold/renewer.c
   "return lock->renewal.automatic ?" "return lock->renewal.automatic && lock->depth > 9 ?")
 dlt_add_sim_defect(unknown_renewal_is_enough lossy any 100 TAKEN core/hold/renewal.c
   "bool extended = answer->status == DLOCK_OK;"
@@ -122,7 +122,7 @@ dlt_add_sim_defect(handoff_keeps_the_fence calm any 100 FENCE core/acquire/acqui
   "claim->fence + claim->handoffs" "claim->fence")
 dlt_add_sim_defect(batch_answers_are_mixed_up lossy any 100 OVERLAP core/acquire/try_batch.c
   "exchange.elements[i].status" "exchange.elements[exchange.n - 1 - i].status")
-dlt_add_sim_defect(batch_deadlines_are_far_apart lossy any 100 BAT-3 core/hold/unlock_batch.c
+dlt_add_sim_defect(batch_deadlines_are_far_apart lossy any 100 BAT-3 core/hold/unlock.c
   "return a_ns - b_ns <= DL_BATCH_SPREAD_NS / 2 &&" "return a_ns != b_ns - DL_NS_PER_S ||"
 )
 dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/client/local_queue.c
@@ -134,7 +134,7 @@ dlt_add_sim_defect(session_used_again lossy session 100 FAI-1 core/hold/claim.c
   "status == DLOCK_OK || status == DLOCK_BUSY ? DLOCK_OK : DLOCK_UNKNOWN" "DLOCK_OK")
 dlt_add_sim_defect(asks_for_any_ttl grid any 20 TTL-1 core/hold/handle.c
   "return dl_client_ttl_ms(lock->client, lock->options->ttl_ms);" "return lock->options->ttl_ms;")
-dlt_add_sim_defect(renews_for_any_ttl grid any 20 TTL-1 core/hold/renew.c
+dlt_add_sim_defect(renews_for_any_ttl grid any 20 TTL-1 core/hold/renewer.c
   "req->ttl_ms = dl_client_ttl_ms(lock->client, req->ttl_ms);" "")
 dlt_add_sim_defect(run_out_lease_stays tethered any 100 TET-1 core/hold/held.c
   "    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED))
@@ -166,13 +166,13 @@ dlt_add_sim_defect(set_unlock_hides_a_loss sets any 60 C18 core/api/set.c
   "    case DLOCK_LOST:
         return 3;" "    case DLOCK_LOST:
         return 0;")
-dlt_add_sim_defect(hands_on_a_lease_that_keeps keep any 100 KEEP core/hold/handoff.c
+dlt_add_sim_defect(hands_on_a_lease_that_keeps keep any 100 KEEP core/hold/unlock.c
   "to->options->limit > 1 || lock->keep_ms > 0" "to->options->limit > 1")
 dlt_add_sim_defect(keeps_from_the_release_on_too_short keep any 100 KEEP core/hold/claim.c
   "int64_t left_ns = claim->keep_until_ns - now_ns;"
   "int64_t left_ns = (claim->keep_until_ns - now_ns) * 9 / 10;")
 
-dlt_add_sim_defect(hands_on_a_lease_with_data data any 100 DATA core/hold/handoff.c
+dlt_add_sim_defect(hands_on_a_lease_with_data data any 100 DATA core/hold/unlock.c
   "claim->req.data_len > 0 || to->options->data_len > 0" "now_ns < 0")
 
 # ---- the server ----

@@ -110,7 +110,7 @@ static void least_check(const struct sim_handle *handle)
     int64_t left_ns = handle->until_ns - sim_host_now(&handle->process->host);
 
     if (handle->renewed && handle->process->host.cont_ns < sim_now() - 50 * SIM_MS &&
-        left_ns < dl_validity_least_ns(handle->lock->renewal.lease_ms) - 5 * SIM_MS)
+        left_ns < dl_lease_least_ns(handle->lock->renewal.lease_ms) - 5 * SIM_MS)
         sim_set_misuse("C3: OK with too little of the lease left");
 }
 

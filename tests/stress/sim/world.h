@@ -30,8 +30,8 @@
 #include "threads.h"
 
 #include "api/client.h"
+#include "hold/lease.h"
 #include "hold/renew_schedule.h"
-#include "hold/validity.h"
 
 #include <dlock/plugin.h>
 
