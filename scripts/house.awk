@@ -115,9 +115,9 @@ function end_body() {
     signature = ""
 }
 
-# sys <- load <- session <- client <- hold <- acquire <- api; lib is beside all of them.
+# sys <- load <- session <- client <- hold <- acquire <- async <- api; lib is beside all of them.
 function set_ranks(   names, i, count) {
-    count = split("sys load session client hold acquire api", names, " ")
+    count = split("sys load session client hold acquire async api", names, " ")
     for (i = 1; i <= count; i++)
         rank["core/" names[i]] = i
     count = split("lua link guard servers call", names, " ") # each includes those before it

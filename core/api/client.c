@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/client.h"
 #include "acquire/cancel.h"
-#include "acquire/driver.h"
-#include "acquire/opening.h"
+#include "async/driver.h"
+#include "async/opening.h"
 #include "hold/renew_schedule.h"
 #include "hold/renewer.h"
 #include "hold/run_queue.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/acquire/batch.c core/acquire/op.c core/acquire/try_batch.c core/hold/unlock.c
+/* Tests: core/async/batch.c core/async/op.c core/acquire/try_batch.c core/hold/unlock.c
  */
 /* Tests: core/hold/claim.c core/hold/unlock.c */
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "acquire/opening.h"
+#include "async/opening.h"
 #include "sys/error.h"
 
 #include <stdlib.h>

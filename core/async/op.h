@@ -6,7 +6,7 @@
 #ifndef DL_OP_H
 #define DL_OP_H
 
-#include "acquire/acquire_async.h"
+#include "async/acquire_async.h"
 #include "hold/operation.h"
 
 /* The memory of dl_operation is the beginning of this. */

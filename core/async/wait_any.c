@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "acquire/wait_any.h"
+#include "async/wait_any.h"
 #include "hold/run_queue.h"
 #include "session/dispatch.h"
 #include "sys/error.h"

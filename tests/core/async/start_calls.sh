@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Tests: core/acquire/driver.c
+# Tests: core/async/driver.c
 # Which system calls does the caller of dlock_op_start make? futex, and a write to an eventfd. (C19)
 #
 #     start_calls.sh SOURCE-DIR PROGRAM URI...

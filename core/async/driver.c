@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "acquire/driver.h"
-#include "acquire/batch.h"
-#include "acquire/opening.h"
-#include "acquire/wait_any.h"
+#include "async/driver.h"
+#include "async/batch.h"
+#include "async/opening.h"
+#include "async/wait_any.h"
 #include "hold/held.h"
 #include "sys/error.h"
 #include "sys/own_thread.h"

@@ -9,7 +9,7 @@
 #ifndef DL_BATCH_H
 #define DL_BATCH_H
 
-#include "acquire/op.h"
+#include "async/op.h"
 
 /* What a thread needs, in run_queue->room of its number; freed with the queue. NULL: no memory. */
 void *dl_batch_room_new(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "acquire/acquire_async.h"
+#include "async/acquire_async.h"
 #include "acquire/lengthen.h"
 #include "acquire/local_waiter.h"
 #include "hold/held.h"

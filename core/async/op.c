@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "acquire/op.h"
+#include "async/op.h"
 #include "hold/held.h"
 #include "hold/renewer.h"
 #include "hold/unlock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/acquire/driver.c core/acquire/acquire_async.c core/hold/operation.c */
+/* Tests: core/async/driver.c core/async/acquire_async.c core/hold/operation.c */
 /*
  * 10,000 operations of dlock_op_start under way on 10,000 names: how many threads, how much memory,
  * and does each get one DONE? (C19)

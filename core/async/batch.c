@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "acquire/batch.h"
+#include "async/batch.h"
 #include "acquire/try_batch.h"
 #include "hold/unlock.h"
 #include "session/dispatch.h"
