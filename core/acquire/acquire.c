@@ -1,13 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire/acquire.h"
 #include "acquire/acquire_steps.h"
-#include "acquire/lengthen.h"
 #include "acquire/local_waiter.h"
 #include "acquire/try_batch.h"
 #include "hold/held.h"
 #include "hold/operation.h"
 #include "session/dispatch.h"
 #include "sys/error.h"
+
+void dl_acquire_cancel_locked(struct dlock_handle *lock, enum dlock_status status)
+{
+    struct dl_waiting *waiting = lock->waiting;
+
+    if (waiting == NULL || waiting->cancel != DLOCK_OK)
+        return;
+    waiting->cancel = status;
+    if (waiting->watched != NULL)
+        dl_dispatch_interrupt(lock->client->plugin, waiting->watched->self, &lock->claim->req);
+    dl_handle_changed_locked(lock);
+}
+
+void dl_acquire_cancel(struct dlock_handle *lock)
+{
+    (void)pthread_mutex_lock(&lock->client->mutex);
+    lock->canceled |= lock->waiting == NULL && !dl_operation_under_way(lock->operation);
+    dl_acquire_cancel_locked(lock, DLOCK_CANCELED);
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+}
+
+void dl_acquire_cancel_reset(struct dlock_handle *lock)
+{
+    (void)pthread_mutex_lock(&lock->client->mutex);
+    lock->canceled = false;
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+}
+
+void dl_acquire_cancel_all_locked(struct dlock_client *client, enum dlock_status status)
+{
+    for (struct dlock_handle *lock = client->locks; lock != NULL; lock = lock->next)
+        dl_acquire_cancel_locked(lock, status);
+}
 
 /* A hand-off is possible only if the attempt has left nothing unknown in the store. */
 static enum dlock_status park(struct dl_acquire *a, int64_t until_ns, bool held)
@@ -96,7 +128,7 @@ static enum dlock_status attempt_run(struct dl_acquire *a)
     do {
         while (a->attempt.step != DL_STEP_DONE)
             step(a);
-    } while (dl_lengthen(a->lock, &a->attempt, &a->granted.lease_ms, &a->now_ns, a->err));
+    } while (dl_acquire_lengthen(a->lock, &a->attempt, &a->granted.lease_ms, &a->now_ns, a->err));
     return a->attempt.result;
 }
 

@@ -2,11 +2,145 @@
 #include "acquire/acquire_steps.h"
 #include "acquire/local_waiter.h"
 #include "hold/held.h"
+#include "hold/lease.h"
+#include "hold/renew_schedule.h"
 #include "hold/renewer.h"
 #include "session/dispatch.h"
 #include "sys/error.h"
 
+#include <dlock/dlock.h>
+#include <stdlib.h>
 #include <string.h>
+
+static void acquire_text_fini(struct dl_acquire_text *text)
+{
+    free(text->busy);
+    text->busy = NULL;
+}
+
+/* trylock has answered with status, grant and err. */
+static void acquire_text_answered(struct dl_acquire_text *text, enum dlock_status status,
+                                  const struct dlock_grant *grant, const struct dlock_error *err)
+{
+    bool has_text = status == DLOCK_BUSY && err->status == DLOCK_BUSY && grant->holder_ms >= 0 &&
+                    err->message[0] != '\0' &&
+                    strcmp(err->message, dlock_status_text(DLOCK_BUSY)) != 0;
+
+    if (!has_text)
+        acquire_text_fini(text);
+    else if (text->busy == NULL) /* without memory the text is left out */
+        text->busy = malloc(sizeof *text->busy);
+    if (text->busy != NULL)
+        *text->busy = *err;
+}
+
+/* The acquire waits: logs one warning if the store gave a reason. */
+static void acquire_text_waits(struct dl_acquire_text *text, const struct dl_name_state *name,
+                               const struct dl_log *log)
+{
+    char out[DL_NAME_TEXT];
+
+    if (text->busy == NULL || text->warned)
+        return;
+    text->warned = true;
+    dl_log(log, DLOCK_LOG_WARNING, "%s: waiting: %s", dl_name_state_text(name, out),
+           text->busy->message);
+}
+
+/* The store fails with err and the acquire waits for it: logs one warning. */
+static void acquire_text_fails(struct dl_acquire_text *text, const struct dlock_error *err,
+                               const struct dl_name_state *name, const struct dl_log *log)
+{
+    char out[DL_NAME_TEXT];
+
+    if (text->failure_warned || err->message[0] == '\0')
+        return;
+    text->failure_warned = true;
+    dl_log(log, DLOCK_LOG_WARNING, "%s: waiting: %s", dl_name_state_text(name, out), err->message);
+}
+
+/* The acquire ends with status. err: in: the last error; out: the error of the call. */
+static void acquire_text_end(const struct dl_acquire_text *text, enum dlock_status status,
+                             struct dlock_error *err)
+{
+    uint32_t nodes = err->node_count; /* the errors of the nodes stay */
+
+    if (dlock_status_class((int)status) != DLOCK_CLASS_OUTCOME && status != DLOCK_CLOSED)
+        return;
+    if (text->busy != NULL && (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)) {
+        *err = *text->busy;
+        err->status = status;
+        return;
+    }
+    (void)dl_error(err, status, "%s", dlock_status_text((int)status));
+    err->node_count = nodes;
+}
+
+/* Whether the renewer will renew the lease when two thirds of it are left, or soon after. */
+static bool is_renewed_in_time(const struct dlock_handle *lock,
+                               const struct dl_acquire_fsm *attempt, int64_t lease_ms)
+{
+    struct dlock_client *client = lock->client;
+    int64_t third_ns = lease_ms * (DL_NS_PER_MS / 3);
+    int64_t busy_until_ns;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    busy_until_ns = client->renewer->busy_until_ns;
+    (void)pthread_mutex_unlock(&client->mutex);
+    return lock->renewal.automatic && busy_until_ns < attempt->valid_until_ns - third_ns;
+}
+
+/* C3 */
+static bool is_enough(const struct dlock_handle *lock, int64_t valid_until_ns, int64_t lease_ms,
+                      int64_t now_ns)
+{
+    return valid_until_ns - now_ns > dl_handle_least_ns(lock, lease_ms);
+}
+
+bool dl_acquire_lengthen_is_due(const struct dlock_handle *lock,
+                                const struct dl_acquire_fsm *attempt, int64_t lease_ms,
+                                int64_t now_ns)
+{
+    return attempt->result == DLOCK_OK && !attempt->rules.session &&
+           lease_ms < lock->claim->req.ttl_ms &&
+           (!attempt->rules.wait || now_ns < attempt->deadline_ns) &&
+           (!is_renewed_in_time(lock, attempt, lease_ms) ||
+            !is_enough(lock, attempt->valid_until_ns, lease_ms, now_ns));
+}
+
+/* Returns the end of the validity; 0: the lock is lost. */
+static int64_t renew(struct dlock_handle *lock, const struct dl_acquire_fsm *attempt,
+                     int64_t *lease_ms, int64_t now_ns, struct dlock_error *err)
+{
+    int64_t valid_until_ns = attempt->valid_until_ns;
+    int64_t spare_ns = valid_until_ns - dl_lease_least_ns(*lease_ms) - now_ns;
+    int64_t deadline_ns = dl_acquire_fsm_exchange_until(attempt, now_ns);
+
+    deadline_ns = dl_earlier(deadline_ns, now_ns + spare_ns / 2);
+    if (dl_renew_first(lock, deadline_ns, lease_ms, &valid_until_ns, err) == DLOCK_LOST)
+        return 0;
+    return valid_until_ns;
+}
+
+bool dl_acquire_lengthen(struct dlock_handle *lock, struct dl_acquire_fsm *attempt,
+                         int64_t *lease_ms, int64_t *now_ns, struct dlock_error *err)
+{
+    int64_t valid_until_ns;
+
+    if (attempt->result != DLOCK_OK)
+        return false;
+    valid_until_ns = attempt->valid_until_ns;
+    if (dl_acquire_lengthen_is_due(lock, attempt, *lease_ms, *now_ns)) {
+        valid_until_ns = renew(lock, attempt, lease_ms, *now_ns, err);
+        *now_ns = dl_client_now(lock->client);
+    } else if (is_enough(lock, valid_until_ns, *lease_ms, *now_ns)) {
+        return false;
+    }
+    if (!is_enough(lock, valid_until_ns, *lease_ms, *now_ns))
+        valid_until_ns = 0;
+    dl_acquire_fsm_holds(attempt, *now_ns, valid_until_ns, *lease_ms);
+    return attempt->step != DL_STEP_DONE;
+}
 
 enum dlock_status dl_acquire_steps_begin_locked(struct dl_acquire *a, enum dlock_mode mode)
 {
@@ -115,7 +249,7 @@ static void failure_note(struct dl_acquire *a)
 
     if (failing != DLOCK_OK && a->attempt.step != DL_STEP_DONE &&
         (a->attempt.failures > 1 || !a->attempt.rules.connected)) /* not for one lost connection */
-        dl_acquire_text_fails(&a->text, a->err, a->lock->name, &a->lock->client->host.log);
+        acquire_text_fails(&a->text, a->err, a->lock->name, &a->lock->client->host.log);
     if (a->failing == failing)
         return;
     a->failing = failing;
@@ -248,11 +382,11 @@ static void tried(struct dl_acquire *a, int64_t sent_ns, enum dlock_status statu
                   const struct dlock_grant *grant)
 {
     dl_handle_answered(a->lock, status);
-    dl_acquire_text_answered(&a->text, status, grant, a->err);
+    acquire_text_answered(&a->text, status, grant, a->err);
     dl_acquire_fsm_tried(&a->attempt, sent_ns, dl_acquire_steps_now(a), status, grant,
                          status == DLOCK_OK ? 0 : dl_client_random(a->lock->client));
     if (a->attempt.step != DL_STEP_DONE)
-        dl_acquire_text_waits(&a->text, a->lock->name, &a->lock->client->host.log);
+        acquire_text_waits(&a->text, a->lock->name, &a->lock->client->host.log);
     failure_note(a);
     entry_note(a, grant);
     if (status != DLOCK_OK && a->attempt.rules.session)
@@ -469,9 +603,9 @@ void dl_acquire_steps_conclude(struct dl_acquire *a, enum dlock_status status)
     dl_acquire_steps_entry_set(a, false);
     if (status != DLOCK_OK) {
         abandon(a, status);
-        dl_acquire_text_end(&a->text, status, a->err);
+        acquire_text_end(&a->text, status, a->err);
     }
-    dl_acquire_text_fini(&a->text);
+    acquire_text_fini(&a->text);
 }
 
 void dl_acquire_steps_end_locked(struct dl_acquire *a, enum dlock_status status)

@@ -10,8 +10,17 @@
 #define DL_ACQUIRE_STEPS_H
 
 #include "acquire/acquire_fsm.h"
-#include "acquire/acquire_text.h"
 #include "hold/handle.h"
+
+/*
+ * The messages of an acquire: why the store refuses a name although no owner may
+ * hold it (plugin.h, [TRY-8]), and what the acquire waits for while the store fails. Each is logged
+ * once as a warning; the first is also the error of the call.
+ */
+struct dl_acquire_text {
+    struct dlock_error *busy; /* of the last answer, if that was BUSY with a text; else NULL */
+    bool warned, failure_warned;
+};
 
 /* While a handle of this client holds the lock, the first waiter waits for a hand-off for this time
  * before it asks the store for a queue entry. */
@@ -98,6 +107,24 @@ void dl_acquire_steps_entry_set(struct dl_acquire *a, bool has_entry);
 
 /* Keeps what a slot has granted. INTERNAL: fence=on, and the store granted without a token. */
 enum dlock_status dl_acquire_steps_granted(struct dl_acquire *a, const struct dlock_grant *grant);
+
+/*
+ * Renews a lease before the caller gets it: a queue of the store grants leases that are shorter
+ * than the ttl, and the renewer may not be there to renew such a lease in time.
+ *
+ * Renews the lease of an attempt that is done, if the lease is shorter than the ttl, the call has
+ * time to do so, and the renewer will not renew it in time or too little is left of it
+ * (dl_handle_least_ns); reports the result to the attempt. The wait for the answer takes at most
+ * half of the time that the lease can spare; without an answer the lease is used as it is, unless
+ * too little is left. *now_ns: the time after the wait. true: the attempt goes on.
+ */
+bool dl_acquire_lengthen(struct dlock_handle *lock, struct dl_acquire_fsm *attempt,
+                         int64_t *lease_ms, int64_t *now_ns, struct dlock_error *err);
+
+/* Whether dl_acquire_lengthen would renew the lease. */
+bool dl_acquire_lengthen_is_due(const struct dlock_handle *lock,
+                                const struct dl_acquire_fsm *attempt, int64_t lease_ms,
+                                int64_t now_ns);
 
 /* The acquire ends with status: cleans up and words the error. Afterwards end_locked. */
 void dl_acquire_steps_conclude(struct dl_acquire *a, enum dlock_status status);

@@ -2,14 +2,12 @@
 /* api.c - the functions of dlock.h: each checks its arguments and the process, calls the function
  * that does the work, and exports the error. */
 #include "acquire/acquire.h"
-#include "acquire/cancel.h"
 #include "api/adopt.h"
 #include "api/check.h"
 #include "api/client.h"
 #include "api/handle.h"
 #include "api/query.h"
 #include "async/driver.h"
-#include "async/opening.h"
 #include "hold/held.h"
 #include "hold/operation.h"
 #include "hold/renewer.h"
@@ -130,7 +128,7 @@ static struct dlock_notice notice_locked(const struct dlock_client *client,
     if (node->kind == DLOCK_NOTICE_LOST)
         return dl_held_event_locked(node);
     if (node->kind == DLOCK_NOTICE_OPENED)
-        return dl_opening_notice_locked(client, err);
+        return dl_driver_opened_locked(client, err);
     return dl_operation_notice_locked(node, err);
 }
 
@@ -317,13 +315,13 @@ enum dlock_status dlock_adopt(struct dlock_handle *lock, const char *token, stru
 void dlock_cancel(struct dlock_handle *lock)
 {
     if (lock_usable(lock))
-        dl_cancel(lock);
+        dl_acquire_cancel(lock);
 }
 
 void dlock_cancel_reset(struct dlock_handle *lock)
 {
     if (lock_usable(lock))
-        dl_cancel_reset(lock);
+        dl_acquire_cancel_reset(lock);
 }
 
 /* The lease of a handle changes when its end is found, which no caller can see. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/client.h"
-#include "acquire/cancel.h"
+#include "acquire/acquire.h"
 #include "async/driver.h"
-#include "async/opening.h"
 #include "hold/renew_schedule.h"
 #include "hold/renewer.h"
 #include "hold/run_queue.h"
@@ -229,7 +228,7 @@ static enum dlock_status open_by(reach_fn *reach, const char *uri,
 enum dlock_status dl_client_open(const char *uri, const struct dlock_client_options *options,
                                  struct dlock_client **out, struct dlock_error *err)
 {
-    return open_by(dl_opening_reach, uri, options, out, err);
+    return open_by(dl_driver_reach, uri, options, out, err);
 }
 
 enum dlock_status dl_client_open_start(const char *uri, const struct dlock_client_options *options,
@@ -257,7 +256,7 @@ enum dlock_status dl_client_open_static(const struct dlock_plugin *descriptor, c
     }
     status =
         dl_store_open_static(descriptor, uri, options, &client->host.table, &client->store, err);
-    return client_finish(client, status, dl_opening_reach, out, err);
+    return client_finish(client, status, dl_driver_reach, out, err);
 }
 
 /* After one unlock failed: enough for a store that answers, and many such are within the deadline
@@ -268,7 +267,7 @@ void dl_client_shutdown(struct dlock_client *client)
 {
     (void)pthread_mutex_lock(&client->mutex);
     client->shutdown = true;
-    dl_cancel_all_locked(client, DLOCK_CLOSED);
+    dl_acquire_cancel_all_locked(client, DLOCK_CLOSED);
     (void)pthread_cond_broadcast(&client->call_ended); /* of calls that observe */
     (void)pthread_mutex_unlock(&client->mutex);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/handle.h"
-#include "acquire/cancel.h"
+#include "acquire/acquire.h"
 #include "api/client.h"
 #include "hold/operation.h"
 #include "hold/renew_schedule.h"
@@ -88,7 +88,7 @@ static void wind_down_locked(struct dlock_handle *lock, struct dlock_error *err)
     struct dlock_client *client = lock->client;
 
     for (;;) {
-        dl_cancel_locked(lock, DLOCK_CANCELED);
+        dl_acquire_cancel_locked(lock, DLOCK_CANCELED);
         if (lock->phase != DL_PHASE_IDLE || lock->renewer_busy || lock->in_callback ||
             lock->queued > 0 || dl_operation_in_progress(lock->operation))
             dl_handle_sleep_locked(lock, DL_NEVER);

@@ -8,7 +8,6 @@
  * LOCK ORDER: set->mutex, then client->mutex. set->mutex is never held during an exchange.
  */
 #include "acquire/acquire.h"
-#include "acquire/cancel.h"
 #include "api/check.h"
 #include "api/handle.h"
 #include "hold/lease.h"
@@ -73,7 +72,7 @@ static void member_end(struct dlock_set *set, struct dlock_handle *member)
 {
     (void)pthread_mutex_lock(&set->mutex);
     set->acquiring = NULL;
-    dl_cancel_reset(member);
+    dl_acquire_cancel_reset(member);
     (void)pthread_mutex_unlock(&set->mutex);
 }
 
@@ -517,7 +516,7 @@ static void cancel_locked(struct dlock_set *set)
 {
     set->canceled = true;
     if (set->acquiring != NULL)
-        dl_cancel(set->acquiring);
+        dl_acquire_cancel(set->acquiring);
 }
 
 void dlock_set_cancel(struct dlock_set *set)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "async/acquire_async.h"
-#include "acquire/lengthen.h"
+#include "acquire/acquire_steps.h"
 #include "acquire/local_waiter.h"
 #include "hold/held.h"
 #include "sys/backoff.h"
@@ -224,9 +224,9 @@ static enum dl_acquire_async_next run(struct dl_acquire_async *async, bool stall
                 return DL_ACQUIRE_ASYNC_WAITS;
         }
         if (async->apart &&
-            dl_lengthen_is_due(a->lock, &a->attempt, a->granted.lease_ms, a->now_ns))
+            dl_acquire_lengthen_is_due(a->lock, &a->attempt, a->granted.lease_ms, a->now_ns))
             return DL_ACQUIRE_ASYNC_TALKS;
-    } while (dl_lengthen(a->lock, &a->attempt, &a->granted.lease_ms, &a->now_ns, a->err));
+    } while (dl_acquire_lengthen(a->lock, &a->attempt, &a->granted.lease_ms, &a->now_ns, a->err));
     return DL_ACQUIRE_ASYNC_ENDED;
 }
 

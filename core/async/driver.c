@@ -1,13 +1,173 @@
 /* SPDX-License-Identifier: MIT */
 #include "async/driver.h"
 #include "async/batch.h"
-#include "async/opening.h"
-#include "async/wait_any.h"
 #include "hold/held.h"
+#include "hold/run_queue.h"
+#include "session/dispatch.h"
 #include "sys/error.h"
 #include "sys/own_thread.h"
 
 #include <stdlib.h>
+
+enum dlock_status dl_driver_reach(struct dlock_client *client, struct dlock_error *err)
+{
+    const struct dl_settings *settings = &client->store->settings;
+    int64_t most_ms = settings->connect_timeout_ms;
+    struct dl_session *session;
+    enum dlock_status status;
+
+    if (settings->lazy)
+        return DLOCK_OK;
+    if (settings->wait_ms > 0 && settings->wait_ms < most_ms)
+        most_ms = settings->wait_ms;
+    status = dl_session_pool_take(&client->pool, DL_USE_HOLDER,
+                                  dl_clock_after_ms(dl_client_now(client), most_ms), &session, err);
+    if (status == DLOCK_OK)
+        dl_session_pool_put(&client->pool, DL_USE_HOLDER, session, DLOCK_OK);
+    return status;
+}
+
+/* Makes room for OPENED; a thread of the driver has to call opening_run_locked. A call of the
+ * client is in progress until then. */
+static enum dlock_status opening_begin_locked(struct dlock_client *client, struct dlock_error *err)
+{
+    client->opening = calloc(1, sizeof *client->opening);
+    if (client->opening == NULL)
+        return dl_error(err, DLOCK_NOMEM, "no memory for a notice");
+    client->opening->opened.kind = DLOCK_NOTICE_OPENED;
+    client->calls++;
+    return DLOCK_OK;
+}
+
+/* Reaches the store, and queues OPENED. Releases the mutex meanwhile. Nothing was begun: nothing.
+ */
+static void opening_run_locked(struct dlock_client *client)
+{
+    struct dl_opening *opening = client->opening;
+
+    if (opening == NULL)
+        return;
+    (void)pthread_mutex_unlock(&client->mutex);
+    dl_error_begin(&opening->error);
+    opening->status = dl_driver_reach(client, &opening->error);
+    (void)pthread_mutex_lock(&client->mutex);
+    dl_events_push(&client->events, &opening->opened);
+    client->calls--;
+    if (client->shutdown)
+        (void)pthread_cond_broadcast(&client->call_ended);
+}
+
+struct dlock_notice dl_driver_opened_locked(const struct dlock_client *client,
+                                            struct dlock_error *err)
+{
+    struct dlock_node_error *nodes = err->nodes;
+
+    if (client->opening->status != DLOCK_OK) {
+        *err = client->opening->error;
+        err->nodes = nodes;
+        err->node_count = 0;
+    }
+    return (struct dlock_notice){.struct_size = sizeof(struct dlock_notice),
+                                 .kind = DLOCK_NOTICE_OPENED,
+                                 .status = client->opening->status};
+}
+
+/*
+ * Waiting in the store for all attempts on which no thread waits: by the slot wait_any, where the
+ * plugin has it. One thread at a time calls it.
+ */
+
+#define WAIT_ANY_ROOM 64
+
+/* Attempts for which another try is worth it. */
+struct wait_any_news {
+    uint32_t waiters[WAIT_ANY_ROOM];
+    size_t count;
+};
+
+/* One call lasts so long at most, and one in a session that is lent: others may wait for it. */
+#define CALL_MOST_NS (60 * DL_NS_PER_S)
+#define LENT_MOST_NS DL_NS_PER_S
+
+/* After a failure the attempts are polled for this time. */
+#define BLIND_NS (500 * DL_NS_PER_MS)
+
+/* No session could be lent: one comes back soon. */
+#define SPENT_NS (20 * DL_NS_PER_MS)
+
+struct watch {
+    const struct dl_plugin *plugin;
+    void *self;
+};
+
+/* Whether the plugin of the client has the slot, and can watch. */
+static bool wait_any_is_there(struct dlock_client *client)
+{
+    return client->plugin->ops.wait_any != NULL && dl_client_has(client, DLOCK_CAP_WATCH);
+}
+
+static int64_t most_ns(const struct dlock_client *client)
+{
+    return dl_client_has(client, DLOCK_CAP_CONCURRENT) ? CALL_MOST_NS : LENT_MOST_NS;
+}
+
+static void watch_rouse(void *arg)
+{
+    const struct watch *watch = arg;
+
+    dl_dispatch_interrupt(watch->plugin, watch->self, NULL);
+}
+
+static enum dlock_status watch_call_locked(struct dlock_client *client, struct dl_session *session,
+                                           int64_t until_ns, struct wait_any_news *news)
+{
+    struct dl_run_queue *queue = client->run_queue;
+    struct watch watch = {client->plugin, session->self};
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    enum dlock_status status;
+
+    queue->rouse = watch_rouse;
+    queue->rouse_arg = &watch;
+    queue->asleep[0] = true;
+    (void)pthread_mutex_unlock(&client->mutex);
+    status = dl_dispatch_wait_any(client->plugin, session->self, news->waiters, &news->count,
+                                  until_ns, &err);
+    (void)pthread_mutex_lock(&client->mutex);
+    queue->asleep[0] = false;
+    queue->rouse = NULL;
+    dl_session_pool_put(&client->pool, DL_USE_WAIT, session, DLOCK_OK); /* [WAT-1] */
+    return status;
+}
+
+/*
+ * Waits until until_ns, until the store has news, or until the first thread is roused. Releases the
+ * mutex meanwhile. false: did not wait: no attempt wants it, or the store cannot tell now.
+ */
+static bool wait_any_locked(struct dlock_client *client, int64_t until_ns, int64_t now_ns,
+                            struct wait_any_news *news)
+{
+    struct dl_run_queue *queue = client->run_queue;
+    struct dl_session *session;
+    enum dlock_status status;
+
+    if (queue->watching == 0 || now_ns < queue->blind_ns || !wait_any_is_there(client))
+        return false;
+    session = dl_session_pool_take_idle(&client->pool, DL_USE_WAIT);
+    if (session == NULL) {
+        queue->blind_ns = now_ns + SPENT_NS;
+        return false;
+    }
+    news->count = WAIT_ANY_ROOM;
+    status =
+        watch_call_locked(client, session, dl_earlier(until_ns, now_ns + most_ns(client)), news);
+    queue->asked_ns = dl_client_now(client);
+    if (status == DLOCK_OK)
+        return true;
+    news->count = 0;
+    if (status != DLOCK_TIMEOUT && status != DLOCK_CANCELED)
+        queue->blind_ns = queue->asked_ns + BLIND_NS;
+    return true;
+}
 
 /* The second thread helps when the first one has been busy for this time. */
 #define HELP_AFTER_NS (5 * DL_NS_PER_MS)
@@ -58,7 +218,7 @@ static void helper_wake_locked(struct dl_run_queue *queue)
     (void)pthread_cond_broadcast(&queue->work[1]);
 }
 
-static void news_take_locked(struct dlock_client *client, const struct dl_wait_any_news *news)
+static void news_take_locked(struct dlock_client *client, const struct wait_any_news *news)
 {
     int64_t now_ns = dl_client_now(client);
 
@@ -77,9 +237,9 @@ static void news_take_locked(struct dlock_client *client, const struct dl_wait_a
  * the store cannot. */
 static bool watch_locked(struct dlock_client *client, int64_t until_ns, int64_t now_ns)
 {
-    struct dl_wait_any_news news;
+    struct wait_any_news news;
 
-    if (!dl_wait_any_locked(client, until_ns, now_ns, &news))
+    if (!wait_any_locked(client, until_ns, now_ns, &news))
         return false;
     news_take_locked(client, &news);
     return true;
@@ -91,7 +251,7 @@ static void first_main(struct dlock_client *client)
 
     (void)pthread_mutex_lock(&client->mutex);
     queue->busy_since_ns = dl_client_now(client);
-    dl_opening_run_locked(client);
+    opening_run_locked(client);
     queue->busy_since_ns = 0;
     for (;;) {
         int64_t now_ns = dl_client_now(client);
@@ -199,7 +359,7 @@ static enum dlock_status number_give_locked(struct dl_op *op, struct dlock_error
 {
     struct dlock_client *client = op->base.lock->client;
 
-    if (op->base.run.number != 0 || !dl_wait_any_is_there(client) ||
+    if (op->base.run.number != 0 || !wait_any_is_there(client) ||
         dl_run_queue_number_locked(client->run_queue, &op->base.run))
         return DLOCK_OK;
     return dl_error(err, DLOCK_NOMEM, "no memory for an operation");
@@ -284,7 +444,7 @@ enum dlock_status dl_driver_open(struct dlock_client *client, struct dlock_error
     (void)pthread_mutex_lock(&client->mutex);
     status = threads_start_locked(client, err);
     if (status == DLOCK_OK)
-        status = dl_opening_begin_locked(client, err);
+        status = opening_begin_locked(client, err);
     (void)pthread_mutex_unlock(&client->mutex);
     if (status != DLOCK_OK)
         dl_driver_stop(client);

@@ -15,16 +15,26 @@
 #ifndef DL_DRIVER_H
 #define DL_DRIVER_H
 
+#include "client/client.h"
 #include "hold/handle.h"
 
 /* Begins the operation; see dlock_op_start. timeout_ms: resolved, not DLOCK_WAIT. */
 enum dlock_status dl_driver_start(struct dlock_handle *lock, enum dlock_op op, int64_t timeout_ms,
                                   struct dlock_error *err);
 
-/* Begins to connect: OPENED follows with OK. The client has no sessions yet. */
+/* Begins to connect, by a thread of the driver: OPENED follows with OK. The client has no sessions
+ * yet. */
 enum dlock_status dl_driver_open(struct dlock_client *client, struct dlock_error *err);
 
 /* Ends and joins the threads; no operation is in progress. Without the mutex. */
 void dl_driver_stop(struct dlock_client *client);
+
+/* Makes the first session of a client by the calling thread, in the time that dlock_client_open may
+ * take. With open=lazy: nothing. */
+enum dlock_status dl_driver_reach(struct dlock_client *client, struct dlock_error *err);
+
+/* OPENED, taken out of the queue; err: its text. */
+struct dlock_notice dl_driver_opened_locked(const struct dlock_client *client,
+                                            struct dlock_error *err);
 
 #endif

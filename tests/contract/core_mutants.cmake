@@ -90,5 +90,5 @@ if(TARGET dlt_tethered)
 endif()
 dlt_add_core_mutant(forgets_an_operation_before_its_done_is_taken hold/operation.c async_one_at_a_time
   "if (!dl_operation_under_way(operation) ||" "if (!dl_operation_in_progress(operation) ||")
-dlt_add_core_mutant(loses_an_early_cancel acquire/cancel.c async_cancel
+dlt_add_core_mutant(loses_an_early_cancel acquire/acquire.c async_cancel
   "lock->waiting == NULL && !dl_operation_under_way(lock->operation)" "false")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/acquire/local_waiter.c core/acquire/cancel.c */
+/* Tests: core/acquire/local_waiter.c core/acquire/acquire.c */
 /*
  * Do waiters, hand-offs and grants survive cancellation, deadlines and teardown at any moment, and
  * do readers and writers exclude each other (C12)? Two clients of one store, in real time; for

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/acquire/acquire.c core/acquire/acquire_steps.c core/acquire/lengthen.c */
+/* Tests: core/acquire/acquire.c core/acquire/acquire_steps.c */
 /* Does an acquire end as C3 and C4 say, whatever becomes of its messages? Virtual time. */
 #include "engine.h"
 

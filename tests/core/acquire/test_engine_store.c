@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/acquire/acquire_text.c core/acquire/acquire.c */
+/* Tests: core/acquire/acquire_steps.c core/acquire/acquire.c */
 /* C8, C13: does an acquire wait for a store that refuses, is not there or does not answer, and does
  * it say which of them it was? Virtual time. */
 #include "engine.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/async/driver.c core/async/acquire_async.c core/async/wait_any.c */
+/* Tests: core/async/driver.c core/async/acquire_async.c */
 /* Tests: core/hold/operation.c */
 /*
  * C19: does each operation of dlock_op_start have one DONE, whatever the store, a cancel and a free

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/async/acquire_async.c core/async/driver.c core/acquire/cancel.c */
+/* Tests: core/async/acquire_async.c core/async/driver.c core/acquire/acquire.c */
 /* What does an operation of dlock_op_start do while the store is silent, and when it is handed a
  * claim or cancelled meanwhile? Virtual time. */
 #include "fake_session.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/async/opening.c core/api/client.c */
+/* Tests: core/async/driver.c core/api/client.c */
 /* Does dlock_client_open_start return before its server has answered, and say so later? (C19) */
 #include "tap.h"
 

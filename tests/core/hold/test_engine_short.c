@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/acquire/lengthen.c core/hold/renewal.c core/hold/handle.c */
+/* Tests: core/acquire/acquire_steps.c core/hold/renewal.c core/hold/handle.c */
 /* A lease that is shorter than the ttl, as a queue grants it, or than an exchange of the renewer:
  * is it extended in time, and does that keep what acquiring promises? Virtual time. */
 #include "engine.h"

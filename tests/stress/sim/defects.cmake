@@ -127,7 +127,7 @@ dlt_add_sim_defect(batch_deadlines_are_far_apart lossy any 100 BAT-3 core/hold/u
 )
 dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/client/local_queue.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
-dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire/lengthen.c
+dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire/acquire_steps.c
   "deadline_ns = dl_acquire_fsm_exchange_until(attempt, now_ns)"
   "deadline_ns = now_ns + attempt->rules.op_timeout_ns")
 dlt_add_sim_defect(session_used_again lossy session 100 FAI-1 core/hold/claim.c
