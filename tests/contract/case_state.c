@@ -131,7 +131,7 @@ static int64_t word_number(const struct dlt_child *child, char **words)
 void dlt_case_state_after_stop(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    int64_t ttl_ms = dlt_ttl(client, 700);
+    int64_t ttl_ms = dlt_ttl(client, 700); /* it is to run out */
     struct dlt_child child;
 
     dlock_client_close(client);

@@ -94,7 +94,8 @@ void dlt_case_wait_ends_by_break(struct dlt_run *run)
     dlock_client_close(two);
 }
 
-/* Waits for the end of a lease of another client: the waiter has it 2000 ms after it at most. */
+/* Waits for the end of a short lease of another client: the waiter has it 2000 ms after it at most.
+ */
 static void expiry_waited(const struct dlt_run *run, struct dlock_client *one,
                           struct dlock_client *two)
 {

@@ -153,7 +153,8 @@ static void *racer_main(void *arg)
     return NULL;
 }
 
-/* Two ttls: a lease goes from hand to hand between equal ones only. */
+/* Two ttls: a lease goes from hand to hand between equal ones only. A loss is no failure: the
+ * history says what was promised. */
 static struct dlock_handle *racer_lock(const struct dlt_race *race, struct dlock_client *client,
                                        unsigned thread, int name)
 {

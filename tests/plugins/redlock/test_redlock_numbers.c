@@ -13,14 +13,15 @@
 #include <string.h>
 #include <time.h>
 
-#define NODES     3
-#define ROUNDS    1000
-#define KILLS     5
-#define MS_NS     INT64_C(1000000)
-#define APART_NS  (300 * MS_NS)
-#define STEP_MS   60 /* back, of each clock at each kill: less than restart_guard - ttl */
-#define SET_MS    1000
-#define LIMIT_MS  60000
+#define NODES    3
+#define ROUNDS   1000
+#define KILLS    5
+#define MS_NS    INT64_C(1000000)
+#define APART_NS (300 * MS_NS)
+#define STEP_MS  60 /* back, of each clock at each kill: less than restart_guard - ttl */
+#define SET_MS   1000
+#define LIMIT_MS 60000
+/* No lease is longer than the guard; one that is lost is taken again. */
 #define OPTIONS   "fence=on&restart_guard=1500ms&ttl=1s&op_timeout=5s&connect_timeout=30s"
 #define VOTING_MS 3000
 

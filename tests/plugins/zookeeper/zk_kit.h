@@ -6,8 +6,9 @@
 #include "session_kit.h"
 #include "zk_client.h"
 
-/* Servers of 200 ms a tick give sessions of 4,600 ms for this ttl: a machine that stops for a second
- * does not end them. Nothing waits for their end, which expire() of name_kit.h brings about. */
+/* Servers of 200 ms a tick give sessions of 4,600 ms for this ttl: a machine that stops for a
+ * second does not end them. Nothing waits for their end, which expire() of name_kit.h brings about.
+ */
 #define DLT_ZK_TTL_MS 4000
 
 const struct dlock_plugin *dlock_plugin_zookeeper(void);

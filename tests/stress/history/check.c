@@ -52,9 +52,8 @@ static void queued(struct checker *checker, struct attempt *attempt, const struc
 static void deadline_check(struct checker *checker, const struct attempt *attempt,
                            const struct dlt_record *r)
 {
-    if (attempt->deadline_ns != 0 &&
-        r->clock_ns > attempt->deadline_ns + checker->options->slack_ns &&
-        !dlt_checker_stood(checker, attempt, attempt->inv_ns))
+    if (attempt->deadline_ns != 0 && !dlt_checker_stood(checker, attempt, attempt->inv_ns) &&
+        dlt_checker_late(checker, attempt->deadline_ns, r->clock_ns, checker->options->slack_ns))
         dlt_checker_report(checker, DLT_RULE_DEADLINE, attempt, NULL, r->clock_ns);
 }
 
@@ -145,8 +144,9 @@ static void untold_check(struct checker *checker, const struct attempt *attempt,
     int64_t news_ns = attempt->until_ns > attempt->claim_ns ? attempt->until_ns : attempt->claim_ns;
 
     if (checker->options->told && !attempt->told && attempt->until_ns != 0 &&
-        now_ns > news_ns + checker->options->slack_ns + checker->options->busy_ns &&
-        !dlt_checker_stood(checker, attempt, attempt->until_ns))
+        !dlt_checker_stood(checker, attempt, attempt->until_ns) &&
+        dlt_checker_late(checker, news_ns, now_ns,
+                         checker->options->slack_ns + checker->options->busy_ns))
         dlt_checker_report(checker, DLT_RULE_LOST_UNTOLD, attempt, NULL, now_ns);
 }
 

@@ -70,6 +70,9 @@ struct dlt_check_options {
                          hand-offs within the process that holds */
     bool unordered;   /* OVERTAKEN is not looked at: not all that clients hold is in the history */
     bool local_fifo;  /* OVERTAKEN: also within a process, where the order of INV_LOCK is exact */
+    /* DEADLINE, LOST_UNTOLD, STALLED: whether it took longer than most_ns from begin_ns to end_ns,
+     * if the machine had been there all the time. NULL: it was. */
+    bool (*is_late)(int64_t begin_ns, int64_t end_ns, int64_t most_ns);
     void (*report)(void *arg, const struct dlt_violation *violation); /* NULL: count only */
     void *arg;
 };

@@ -113,6 +113,13 @@ bool dlt_checker_stood(struct checker *checker, const struct attempt *attempt, i
     return process->stopped || process->cont_ns > since_ns;
 }
 
+bool dlt_checker_late(const struct checker *checker, int64_t begin_ns, int64_t end_ns,
+                      int64_t most_ns)
+{
+    return end_ns - begin_ns > most_ns && (checker->options->is_late == NULL ||
+                                           checker->options->is_late(begin_ns, end_ns, most_ns));
+}
+
 void dlt_checker_report(struct checker *checker, enum dlt_rule rule, const struct attempt *attempt,
                         const struct attempt *other, int64_t clock_ns)
 {

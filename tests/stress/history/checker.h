@@ -85,6 +85,10 @@ struct attempt *dlt_checker_attempt(struct checker *checker, uint64_t id); /* NU
 struct attempt *dlt_checker_attempt_new(struct checker *checker, const struct dlt_record *record);
 struct process *dlt_checker_process(struct checker *checker, int32_t pid);
 
+/* An upper bound of time, which a slow machine excuses. */
+bool dlt_checker_late(const struct checker *checker, int64_t begin_ns, int64_t end_ns,
+                      int64_t most_ns);
+
 void dlt_checker_report(struct checker *checker, enum dlt_rule rule, const struct attempt *attempt,
                         const struct attempt *other, int64_t clock_ns);
 

@@ -482,6 +482,41 @@ Test(check, C13_nobody_gets_what_is_free)
     expect(DLT_RULE_STALLED, 1);
 }
 
+static int64_t asked_ns[3];
+
+static bool machine_was_slow(int64_t begin_ns, int64_t end_ns, int64_t most_ns)
+{
+    asked_ns[0] = begin_ns;
+    asked_ns[1] = end_ns;
+    asked_ns[2] = most_ns;
+    return false;
+}
+
+/* Of upper bounds alone. */
+Test(check, C5_C8_C13_a_slow_machine_excuses_what_is_late)
+{
+    struct dlt_check_options options = strict;
+    struct dlt_check_figures figures;
+
+    options.is_late = machine_was_slow;
+    locks(0, 1, 2000, 5);
+    add(10, 2, DLT_INV_LOCK, 2, DLT_CALL_WAITS, 1000, 0);
+    unlocks(100, 1, DLOCK_OK);
+    add(1600, 2, DLT_RET_LOCK, 2, DLOCK_OK, 2600, 6);
+    unlocks(3000, 2, DLOCK_LOST);
+    cr_assert_eq(dlt_check(&history, &options, &figures), 0);
+    cr_assert_eq(figures.total, 0);
+    cr_assert_eq(asked_ns[0], 2600 * MS);
+    cr_assert_eq(asked_ns[1], 3000 * MS);
+    cr_assert_eq(asked_ns[2], strict.slack_ns);
+    options.is_late = NULL;
+    cr_assert_eq(dlt_check(&history, &options, &figures), 0);
+    cr_assert_eq(figures.violations[DLT_RULE_STALLED], 1);
+    cr_assert_eq(figures.violations[DLT_RULE_DEADLINE], 1);
+    cr_assert_eq(figures.violations[DLT_RULE_LOST_UNTOLD], 1);
+    dlt_history_fini(&history);
+}
+
 Test(check, C13_what_a_fault_explains_is_not_a_stall)
 {
     locks(0, 1, 2000, 5);

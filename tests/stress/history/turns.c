@@ -108,7 +108,7 @@ void dlt_turn_check_stall(struct checker *checker, struct attempt *attempt, int6
     for (const struct attempt *a = name->active; a != NULL; a = a->next)
         if (a->held && a->until_ns > calm_ns)
             calm_ns = a->until_ns;
-    if (now_ns - calm_ns > checker->options->stall_ns)
+    if (dlt_checker_late(checker, calm_ns, now_ns, checker->options->stall_ns))
         dlt_checker_report(checker, DLT_RULE_STALLED, attempt, NULL, now_ns);
 }
 

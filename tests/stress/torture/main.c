@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <ruler.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,6 +276,7 @@ static int run_main(struct run *run)
         (void)sigaction(SIGINT, &on_signal, NULL);
         (void)sigaction(SIGTERM, &on_signal, NULL);
         (void)setvbuf(stdout, NULL, _IOLBF, 0);
+        dlt_ruler_start();
         status = carry_out(run);
     } else {
         status = complain("a directory", strerror(errno));

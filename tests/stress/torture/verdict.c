@@ -7,6 +7,7 @@
 #include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <ruler.h>
 #include <stdlib.h>
 #include <timeline.h>
 #include <unistd.h>
@@ -196,6 +197,17 @@ bool verdict_kept(const struct settings *settings)
             !settings->profile->guarded);
 }
 
+/* A machine that is slow is no defect of a lock. Of a long run the ruler remembers the end. */
+static bool is_late(int64_t begin_ns, int64_t end_ns, int64_t most_ns)
+{
+    struct dlt_measure measure;
+    enum dlt_ruling ruling = dlt_ruler_judge(begin_ns, end_ns, most_ns / NS_PER_MS, &measure);
+
+    if (ruling == DLT_VOID)
+        printf("# void: %s\n", measure.text);
+    return ruling == DLT_LATE;
+}
+
 static bool history_check(struct court *court)
 {
     const struct settings *settings = court->verdict->settings;
@@ -205,6 +217,7 @@ static bool history_check(struct court *court)
                                         .complete = true,
                                         .told = settings->rival == NULL,
                                         .kept = verdict_kept(settings),
+                                        .is_late = is_late,
                                         .report = on_violation,
                                         .arg = court};
 
