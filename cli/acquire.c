@@ -1,20 +1,145 @@
 /* SPDX-License-Identifier: MIT */
 #include "acquire.h"
-
+#include "child.h"
 #include "client.h"
-#include "descendants.h"
 #include "environment.h"
 #include "exitcode.h"
+#include "info.h"
+#include "lib/time.h"
 #include "output.h"
 #include "process.h"
-#include "supervise.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+int64_t acquire_now_ms(void)
+{
+    return dl_time_now_ns(CLOCK_BOOTTIME) / DL_NS_PER_MS;
+}
+
+/* As the functions of dlock.h of these names. */
+static enum dlock_status held_acquire(const struct held *held, enum dlock_mode mode,
+                                      int64_t timeout_ms, struct dlock_error *err)
+{
+    return held->set != NULL ? dlock_set_acquire(held->set, mode, timeout_ms, err)
+                             : dlock_acquire(held->lock, mode, timeout_ms, err);
+}
+
+enum dlock_status held_unlock(const struct held *held, struct dlock_error *err)
+{
+    return held->set != NULL ? dlock_set_unlock(held->set, err) : dlock_unlock(held->lock, err);
+}
+
+enum dlock_state held_state(const struct held *held)
+{
+    return held->set != NULL ? dlock_set_state(held->set) : dlock_state(held->lock);
+}
+
+int64_t held_remaining_ms(const struct held *held)
+{
+    return held->set != NULL ? dlock_set_remaining_ms(held->set) : dlock_remaining_ms(held->lock);
+}
+
+static void held_cancel(const struct held *held)
+{
+    if (held->set != NULL)
+        dlock_set_cancel(held->set);
+    else
+        dlock_cancel(held->lock);
+}
+
+const struct dlock_handle *held_member(const struct held *held, size_t index)
+{
+    if (held->set != NULL)
+        return dlock_set_member(held->set, index);
+    return index == 0 ? held->lock : NULL;
+}
+
+bool held_has(const struct held *held, const struct dlock_handle *lock)
+{
+    const struct dlock_handle *member;
+
+    for (size_t i = 0; (member = held_member(held, i)) != NULL; i++)
+        if (member == lock)
+            return true;
+    return false;
+}
+
+/* Frees what was made. */
+static void held_free(struct held *held)
+{
+    dlock_free(held->lock);
+    dlock_set_free(held->set);
+    *held = (struct held){NULL, NULL};
+}
+
+/* Nobody holds the name: the one of which the time ends first. */
+static void kept_describe(const struct info_list *list, char out[HOLDER_SIZE])
+{
+    const struct info *first = &list->items[0];
+    char ran[24];
+    char until[24];
+
+    for (size_t i = 1; i < list->count; i++)
+        if (list->items[i].remaining_ms < first->remaining_ms)
+            first = &list->items[i];
+    info_time(ran, -first->held_ms);
+    info_time(until, first->remaining_ms);
+    (void)snprintf(out, HOLDER_SIZE, "ran already at %s on %.300s, kept until %s", ran,
+                   cli_output_printable(first->label, strlen(first->label)), until);
+}
+
+/* Somebody holds it. */
+static void list_describe(const struct info_list *list, char out[HOLDER_SIZE])
+{
+    const struct info *first = &list->items[0];
+    const char *label = first->label[0] != '\0' ? first->label : first->owner;
+    char held[24];
+    char left[24];
+    char others[32] = "";
+    bool ends;
+
+    while (first->kept) {
+        first++;
+        label = first->label[0] != '\0' ? first->label : first->owner;
+    }
+    ends = first->remaining_ms >= 0; /* the store knows when */
+    info_duration(held, first->held_ms);
+    info_duration(left, first->remaining_ms);
+    if (info_list_held(list) > 1)
+        (void)snprintf(others, sizeof others, " and %zu more", info_list_held(list) - 1);
+    (void)snprintf(out, HOLDER_SIZE, "held by %.300s%s%s%s%s%s%s",
+                   cli_output_printable(label, strlen(label)), others,
+                   first->held_ms >= 0 ? " for " : "", first->held_ms >= 0 ? held : "",
+                   ends ? ", " : "", ends ? left : "", ends ? " left" : "");
+}
+
+/*
+ * "held by web1:4242@9f3c11d0:nightly for 12.0s, 18.0s left", or "ran already at 2026-11-24
+ * 17:05:30 UTC on web1:4242@9f3c11d0, kept until 2026-11-24 18:00:00 UTC", by one
+ * dlock_client_inspect. False, and an empty text: nobody holds the name now, or the store does not
+ * know.
+ */
+static bool holder_describe(struct dlock_client *client, const struct cli_name *name,
+                            char out[HOLDER_SIZE])
+{
+    struct info_list list = {0};
+    enum dlock_status status =
+        dlock_client_inspect(client, name->bytes, name->len, info_list_add, &list, NULL);
+
+    out[0] = '\0';
+    if (status == DLOCK_OK && !list.no_memory && info_list_is_kept(&list))
+        kept_describe(&list, out);
+    else if (status == DLOCK_OK && !list.no_memory && list.count > 0)
+        list_describe(&list, out);
+    info_list_fini(&list);
+    return out[0] != '\0';
+}
 
 /* A wait that lasts longer is reported. */
 #define WAIT_REPORTED_MS 250
@@ -250,10 +375,10 @@ static int acquire_wait(struct acquire *acquire, const struct signals *signals)
                 continue;
             }
             /* If the lock is held already, it ends with its lease. */
-            if (first != 0 && supervise_now_ms() - first_ms > IMPATIENT_MS)
+            if (first != 0 && acquire_now_ms() - first_ms > IMPATIENT_MS)
                 _exit(CLI_EXIT_SIGNAL + n);
             if (first == 0)
-                first_ms = supervise_now_ms();
+                first_ms = acquire_now_ms();
             first = first == 0 ? n : first;
         }
         if (fds[0].revents != 0)
@@ -311,4 +436,119 @@ void acquire_reset(struct acquire *acquire, const struct cli_name *names)
     acquire->holder[0] = '\0';
     acquire->asked = false;
     atomic_store(&acquire->asker_done, false);
+}
+
+static int json_line(const struct acquire *acquire, const char *token, uint64_t fence)
+{
+    json_t *root = cli_output_json_name(acquire->name->bytes, acquire->name->len);
+    char *line = NULL;
+
+    if (json_object_set_new(root, "token", json_string(token)) == 0 &&
+        json_object_set_new(root, "fence", cli_output_json_number(fence, fence != 0)) == 0 &&
+        json_object_set_new(root, "remaining_ms",
+                            json_integer(dlock_remaining_ms(acquire->held.lock))) == 0)
+        line = json_dumps(root, JSON_COMPACT);
+    json_decref(root);
+    if (line == NULL) {
+        cli_output_fail(acquire->cli, "out of memory");
+        return CLI_EXIT_INTERNAL;
+    }
+    (void)puts(line);
+    free(line);
+    return CLI_EXIT_OK;
+}
+
+int acquire_print(const struct acquire *acquire)
+{
+    uint64_t fence = dlock_fence(acquire->held.lock);
+    char token[DLOCK_TOKEN_CHARS] = "";
+    char number[24];
+    int exit_code = CLI_EXIT_OK;
+
+    (void)dlock_token(acquire->held.lock, token, sizeof token);
+    info_number(number, fence, fence != 0);
+    if (acquire->cli->json)
+        exit_code = json_line(acquire, token, fence);
+    else
+        (void)printf("%s %s\n", token, number);
+    return exit_code != CLI_EXIT_OK ? exit_code : cli_output_close(acquire->cli, CLI_EXIT_OK);
+}
+
+bool refusal_is_conflict(const struct acquire *acquire)
+{
+    return acquire->status == DLOCK_BUSY || acquire->status == DLOCK_TIMEOUT;
+}
+
+/* Not acquired although no holder is known, as in a restart guard: the text has the reason. */
+static bool reason_given(const struct acquire *acquire)
+{
+    const char *text = acquire->err.message;
+    const char *usual = dlock_status_text((int)acquire->status);
+
+    if (acquire->name_count > 1 && strlen(text) > strlen(usual)) /* of a set: "NAME: text" */
+        text += strlen(text) - strlen(usual);
+    return acquire->holder[0] == '\0' && text[0] != '\0' && strcmp(text, usual) != 0;
+}
+
+/* Also prints a line for each node of the store, as the thread of the call kept them. */
+static void status_print(const struct acquire *acquire, const char *name)
+{
+    (void)cli_output_fail_status(
+        acquire->cli,
+        acquire->client != NULL && acquire->name->len > 0 && acquire->name_count <= 1 ? name : NULL,
+        &acquire->err);
+    for (uint32_t i = 0; i < acquire->node_count; i++)
+        cli_output_fail(acquire->cli, "  %s: %s", acquire->nodes[i].node,
+                        acquire->nodes[i].message);
+}
+
+int refusal_report(struct acquire *acquire, const struct refusal *rules)
+{
+    static const struct refusal usual = {.conflict_code = -1};
+    const char *name = cli_output_printable(acquire->name->bytes, acquire->name->len);
+    bool conflict = refusal_is_conflict(acquire) && !reason_given(acquire);
+
+    if (rules == NULL)
+        rules = &usual;
+    if (acquire->nested) {
+        cli_output_fail(acquire->cli, "%s: %s: %s", name,
+                        acquire->options.limit > 1 ? "enclosing dlock runs hold all permits"
+                                                   : "an enclosing dlock run holds this lock",
+                        acquire->join ? "it cannot be joined" : "the wait would never end");
+        return CLI_EXIT_USAGE;
+    }
+    if (conflict && rules->skip_quietly)
+        return (int)rules->conflict_code;
+    acquire->err.status = acquire->status;
+    if (refusal_is_conflict(acquire) && acquire->holder[0] != '\0')
+        cli_output_fail(acquire->cli, "%s: %s%s", name,
+                        acquire->status == DLOCK_TIMEOUT ? "not acquired before the deadline: "
+                                                         : "",
+                        acquire->holder);
+    else
+        status_print(acquire, name);
+    if (conflict && rules->conflict_code >= 0)
+        return (int)rules->conflict_code;
+    return cli_exitcode_of(acquire->status);
+}
+
+int refusal_or_use(struct acquire *acquire, refusal_use_fn *use)
+{
+    struct signals signals = {.fd = -1};
+    int exit_code;
+    int caught;
+
+    if (signals_start(&signals) != 0) {
+        cli_output_fail(acquire->cli, "signals: %s", strerror(errno));
+        return CLI_EXIT_INTERNAL;
+    }
+    caught = acquire_lock(acquire, &signals);
+    if (caught != 0)
+        exit_code = CLI_EXIT_SIGNAL + caught;
+    else if (acquire->status != DLOCK_OK)
+        exit_code = refusal_report(acquire, NULL);
+    else
+        exit_code = use(acquire, &signals);
+    acquire_fini(acquire);
+    return exit_code;
 }

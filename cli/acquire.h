@@ -7,12 +7,34 @@
 #define CLI_ACQUIRE_H
 
 #include "args.h"
-#include "held.h"
-#include "holder.h"
 #include "signals.h"
 
+#include <dlock/dlock.h>
 #include <pthread.h>
 #include <stdatomic.h>
+
+/* Now, on the clock of the leases. */
+int64_t acquire_now_ms(void);
+
+/* ---- what a command holds: the lock of one name, or a set of names ---- */
+
+/* At most one of them; neither: nothing was made so far. */
+struct held {
+    struct dlock_handle *lock;
+    struct dlock_set *set;
+};
+
+enum dlock_status held_unlock(const struct held *held, struct dlock_error *err);
+enum dlock_state held_state(const struct held *held);
+int64_t held_remaining_ms(const struct held *held);
+
+/* The handle of the index'th name; NULL: there are not as many. */
+const struct dlock_handle *held_member(const struct held *held, size_t index);
+
+/* True: the lock is one of them. */
+bool held_has(const struct held *held, const struct dlock_handle *lock);
+
+#define HOLDER_SIZE 512 /* size of a buffer for the words */
 
 struct acquire {
     /* the request */
@@ -61,5 +83,29 @@ void acquire_reset(struct acquire *acquire, const struct cli_name *names);
 /* Unlocks, disconnects, frees. If the asker still waits for an answer of the store, the client
  * stays open, because the process is about to end. */
 void acquire_fini(struct acquire *acquire);
+
+/* Prints the token and the fence of the lock, on one line in either form: "TOKEN FENCE", with "-"
+ * for a store without fencing tokens; with --json an object. Returns the exit code: of a failed
+ * write, else 0. */
+int acquire_print(const struct acquire *acquire);
+
+/* What the command prints when a lock was not acquired, and its exit code. */
+struct refusal {
+    bool skip_quietly;  /* nothing is printed if another owner holds the lock */
+    long conflict_code; /* the exit code then; -1: that of the status */
+};
+
+/* True: another owner holds the lock. */
+bool refusal_is_conflict(const struct acquire *acquire);
+
+/* Prints why the lock was not acquired, and returns the exit code. rules: NULL: the usual ones. */
+int refusal_report(struct acquire *acquire, const struct refusal *rules);
+
+/* What a command does with its lock. Returns the exit code. */
+typedef int refusal_use_fn(struct acquire *acquire, const struct signals *signals);
+
+/* Acquires the lock and calls use; or prints why not. Frees what it acquired. Returns the exit
+ * code. */
+int refusal_or_use(struct acquire *acquire, refusal_use_fn *use);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* A lock name or prefix, as bytes. */
@@ -70,7 +71,16 @@ __attribute__((format(printf, 2, 3))) int cli_args_usage(const struct cli *cli, 
 int cli_args_misplaced(const struct cli *cli, const struct option *own, const char *name,
                        const char *word);
 
-/* What --help prints. */
-void cli_args_help(void);
+/* "did you mean": the known word nearest to a mistyped one. */
+struct suggest {
+    const char *typed;
+    size_t len;       /* of typed */
+    const char *best; /* NULL: no word is near enough */
+    size_t distance;
+};
+
+/* Compares one known word. It is near enough if at most one letter in three is wrong, missing or
+ * additional. */
+void suggest_try(struct suggest *suggest, const char *known);
 
 #endif

@@ -7,12 +7,75 @@
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
 
-#include "descendants.h"
+#include "process.h"
 #include "signals.h"
-#include "tty.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
+#include <termios.h>
+
+/*
+ * Gives the terminal to the command's process group, as a shell does with its jobs.
+ *
+ * If dlock is a foreground job of its own, the command gets the terminal at once, so that Ctrl-C,
+ * Ctrl-Z and input reach it. In a pipeline or a script other processes need the terminal, too, and
+ * the command gets it only when it is stopped because it asked for it.
+ */
+struct tty {
+    int fd;     /* -1: no terminal */
+    bool eager; /* give it at once */
+    bool has_modes;
+    struct termios modes; /* at the start */
+};
+
+/* SIGTTOU has to be blocked from here on. */
+void tty_init(struct tty *tty);
+void tty_fini(struct tty *tty);
+
+/* Async-signal-safe. */
+void tty_lend(const struct tty *tty, pid_t group);
+
+/* True: our own process group has the terminal; that group has it. */
+bool tty_is_ours(const struct tty *tty);
+bool tty_is_lent(const struct tty *tty, pid_t group);
+
+/* Takes it back if `group` has it; with restore, also sets its first modes again. */
+void tty_take_back(const struct tty *tty, pid_t group, bool restore);
+
+/*
+ * The processes that this process and its children have started, in whatever group
+ * or session they are. A process whose parent has ended becomes a child of this one, so that no
+ * descendant gets out of sight. Processes that another service starts on request (at, cron,
+ * systemd-run, a container engine, a running tmux) are none.
+ *
+ * A descendant may start another one while it is counted or before a signal reaches it: repeat the
+ * call until none is left.
+ */
+struct descendants {
+    pid_t kept; /* a child that its owner reaps; 0: none */
+
+    size_t living;  /* those that had not ended */
+    size_t refused; /* of these: those of another user, which the signal does not reach */
+    struct proc_stat stubborn; /* the first of the refused */
+
+    struct proc_stat
+        *elders; /* were there before, as children that this process inherited by exec */
+    size_t elder_count;
+};
+
+/* Reaps the children that have ended, up to the child `kept`; 0: all of them. */
+void descendants_reap(pid_t kept);
+
+/* Counts them. There are none where /proc is missing, or shows another PID namespace. */
+void descendants_count(struct descendants *descendants);
+
+/* Counts them, and sends SIGTERM and SIGCONT to each that is not in this process group; 0: to all.
+ */
+void descendants_term(struct descendants *descendants, pid_t group);
+
+/* Counts them, and sends SIGKILL to each. */
+void descendants_kill(struct descendants *descendants);
 
 struct child {
     pid_t pid;   /* and the number of its process group */

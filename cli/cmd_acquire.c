@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* dlock acquire: takes a lock and leaves it to its ttl, for a script that renews and releases it by
  * its token. */
+#include "acquire.h"
 #include "exitcode.h"
-#include "grant.h"
 #include "lock_options.h"
 #include "output.h"
-#include "refusal.h"
 
 #include <unistd.h>
 
@@ -28,7 +27,7 @@ static int acquire_hand_out(struct acquire *acquire, const struct signals *signa
                         cli_output_printable(acquire->name->bytes, acquire->name->len));
         return CLI_EXIT_CONFIG;
     }
-    exit_code = grant_print(acquire);
+    exit_code = acquire_print(acquire);
     if (exit_code == CLI_EXIT_OK)
         _exit(CLI_EXIT_OK);
     return exit_code; /* nobody knows the token */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* dlock backends: the plugins that are found, and what they can do at most. */
 #include "args.h"
-#include "caps.h"
 #include "exitcode.h"
 #include "output.h"
 
@@ -27,7 +26,7 @@ static json_t *backend_json(const struct dlock_plugin_info *info)
     (void)json_object_set_new(backend, "name", cli_output_json_text(info->name));
     (void)json_object_set_new(backend, "version", cli_output_json_text(info->version));
     (void)json_object_set_new(backend, "schemes", schemes);
-    (void)json_object_set_new(backend, "caps", caps_json(info->caps));
+    (void)json_object_set_new(backend, "caps", cli_output_caps_json(info->caps));
     (void)json_object_set_new(backend, "error",
                               info->err != NULL ? json_string(info->err->message) : json_null());
     return backend;
@@ -45,7 +44,7 @@ static void backend_print(const struct dlock_plugin_info *info)
     for (size_t i = 0; info->schemes[i] != NULL; i++)
         (void)printf(" %s", info->schemes[i]);
     (void)printf("\n  caps    ");
-    caps_print(info->caps);
+    cli_output_caps(info->caps);
     (void)printf("\n");
 }
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* dlock hold: holds and renews a lock until its standard input is closed, or a signal comes, or its
  * parent ends. */
-#include "descendants.h"
+#include "acquire.h"
+#include "child.h"
 #include "exitcode.h"
-#include "grant.h"
 #include "lock_options.h"
-#include "loss.h"
 #include "output.h"
-#include "refusal.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -34,7 +32,7 @@ static int loss_report(const struct acquire *acquire)
         continue;
     cli_output_fail(acquire->cli, "%s: lock lost: %s",
                     cli_output_printable(acquire->name->bytes, acquire->name->len),
-                    loss_text(notice.reason));
+                    cli_output_loss(notice.reason));
     return CLI_EXIT_LOST;
 }
 
@@ -151,7 +149,7 @@ static int hold_release(const struct acquire *acquire, int exit_code)
 
 static int hold_all(struct acquire *acquire, const struct signals *signals)
 {
-    int exit_code = grant_print(acquire);
+    int exit_code = acquire_print(acquire);
 
     if (exit_code == CLI_EXIT_OK) {
         atomic_store(&acquire->cli->holds, true);

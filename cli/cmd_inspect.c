@@ -4,7 +4,6 @@
 #include "client.h"
 #include "exitcode.h"
 #include "info.h"
-#include "queue.h"
 
 #include <stdio.h>
 #include <string.h>

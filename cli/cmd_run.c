@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* dlock run: a command under a lock. */
-#include "acquired.h"
+#include "acquire.h"
 #include "args.h"
 #include "client.h"
 #include "environment.h"
 #include "exitcode.h"
 #include "keep.h"
 #include "lock_options.h"
-#include "metrics_thread.h"
+#include "metrics_file.h"
 #include "outcome.h"
 #include "output.h"
-#include "refusal.h"
-#include "release.h"
 #include "supervise.h"
 
 #include <errno.h>
@@ -292,8 +290,8 @@ static char **command_environment(struct run *run)
                    dlock_permit(held_member(&run->acquire.held, 0)));
     locks[0].permit = run->acquire.options.limit > 0 ? permit : NULL;
     if (run->acquire.joined == 0)
-        acquired_report(run->cli, &run->outcome, dlock_client_server(run->acquire.client), locks,
-                        run->name_count);
+        outcome_acquired(run->cli, &run->outcome, dlock_client_server(run->acquire.client), locks,
+                         run->name_count);
     if (known)
         env = environment_new(locks, run->name_count);
     free(uri);
@@ -459,7 +457,7 @@ static int run_once(struct run *run)
         outcome_write(&run->outcome, "waiting", NULL);
     metrics_thread_start(&metrics, &run->metrics, &run->acquire);
     caught = acquire_lock(&run->acquire, &run->signals);
-    run->acquired_ms = supervise_now_ms();
+    run->acquired_ms = acquire_now_ms();
     if (caught != 0)
         run->acquire.status = DLOCK_CANCELED;
     if (run->acquire.status != DLOCK_OK)

@@ -1,20 +1,130 @@
 /* SPDX-License-Identifier: MIT */
-/* dlock top: the locks of a store, drawn again each second. */
 #include "args.h"
 #include "client.h"
 #include "exitcode.h"
-#include "screen.h"
+#include "lib/thread.h"
 #include "signals.h"
 #include "table.h"
 
-#include "lib/thread.h"
-
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
+
+/* ---- the screen: ours for a while, by the escape sequences that all terminals have (ECMA-48 and
+ * xterm's second screen) ---- */
+
+#define SCREEN_REVERSE "\033[7m"
+#define SCREEN_PLAIN   "\033[m"
+/* Ends a line, and clears the next one: a clearing behind a line that fills its row would take its
+ * last character. */
+#define SCREEN_EOL "\r\n\033[K"
+
+struct screen {
+    bool is_ours;
+    bool has_modes;       /* of standard input, which is a terminal */
+    struct termios modes; /* as they were */
+};
+
+#define BEGIN     "\033[?1049h\033[?25l" /* the second screen; no cursor */
+#define END       "\033[?25h\033[?1049l"
+#define HOME      "\033[H\033[K"
+#define CLEAR_END "\033[J"
+
+/* True: standard output is a terminal that this process may draw on, and no dumb one. */
+static bool screen_is_there(void)
+{
+    const char *kind = getenv("TERM");
+
+    return kind != NULL && kind[0] != '\0' && strcmp(kind, "dumb") != 0 &&
+           isatty(STDOUT_FILENO) == 1 && tcgetpgrp(STDOUT_FILENO) == getpgrp();
+}
+
+/* Its size; 80 x 24 if it does not say. */
+static void screen_size(size_t *columns, size_t *rows)
+{
+    struct winsize size = {0};
+    const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+
+    *columns = known && size.ws_col > 0 ? size.ws_col : 80;
+    *rows = known && size.ws_row > 0 ? size.ws_row : 24;
+}
+
+static void text_write(const char *text)
+{
+    if (write(STDOUT_FILENO, text, strlen(text)) < 0)
+        errno = 0; /* the next frame says it */
+}
+
+/* From here on keys arrive without a newline, and are not shown. */
+static void screen_begin(struct screen *screen)
+{
+    struct termios modes;
+
+    screen->has_modes = tcgetattr(STDIN_FILENO, &screen->modes) == 0;
+    if (screen->has_modes) {
+        modes = screen->modes;
+        modes.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        modes.c_cc[VMIN] = 1;
+        modes.c_cc[VTIME] = 0;
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+    }
+    text_write(BEGIN);
+    screen->is_ours = true;
+}
+
+/* All as it was. Harmless twice. */
+static void screen_end(struct screen *screen)
+{
+    if (!screen->is_ours)
+        return;
+    screen->is_ours = false;
+    text_write(END);
+    if (screen->has_modes)
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &screen->modes);
+}
+
+/* Begins a frame, which screen_frame_end writes at once. NULL: no memory. A frame has a line less
+ * than the screen, which scrolls else. */
+static FILE *screen_frame(char **text, size_t *len)
+{
+    FILE *frame = NULL;
+
+    *text = NULL;
+    *len = 0;
+    frame = open_memstream(text, len);
+    if (frame != NULL)
+        (void)fputs(HOME, frame);
+    return frame;
+}
+
+/* False: it cannot be written; errno says why. */
+static bool screen_frame_end(FILE *frame, char **text, size_t *len)
+{
+    size_t done = 0;
+    bool written = false;
+
+    (void)fputs(CLEAR_END, frame);
+    written = fclose(frame) == 0;
+    while (written && done < *len) {
+        ssize_t n = write(STDOUT_FILENO, *text + done, *len - done);
+
+        written = n > 0 || (n < 0 && errno == EINTR);
+        done += n > 0 ? (size_t)n : 0;
+    }
+    free(*text);
+    return written;
+}
+
+/* ---- dlock top: the locks of a store, drawn again each second ---- */
 
 enum { TOP_ONCE = CLI_OPTION_OWN, TOP_EVERY };
 

@@ -1,13 +1,553 @@
 /* SPDX-License-Identifier: MIT */
-/* dlock why: why a name cannot be had, in one store or over several. */
 #include "args.h"
 #include "client.h"
+#include "deadlock.h"
 #include "exitcode.h"
-#include "why.h"
-
+#include "info.h"
 #include "lib/time.h"
+#include "process.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+struct snapshot_lock {
+    size_t store;
+    struct info *holders; /* at least one; of the store's list */
+    size_t holder_count;
+    struct process *processes; /* of the holders */
+    struct queue queue;
+    struct process *waiters; /* of the queue */
+    bool has_queue;          /* false: somebody may wait, and the store does not show it */
+};
+
+/* The locks of one store or several, with their holders, their queues, and the processes of both.
+ * The stores are asked one after another: it is not one moment. */
+struct snapshot {
+    struct info_list *lists; /* a store each */
+    size_t stores;
+    struct snapshot_lock *locks; /* by store and name */
+    size_t count;
+    struct deadlock_edge *edges; /* which holder waits for which lock */
+    size_t edge_count, edge_room;
+};
+
+/* Why a name cannot be had: its holders, what they wait for, and so on; and whether that ends where
+ * it began. */
+struct why {
+    struct snapshot snapshot;
+    size_t first;    /* the lock that was asked for; snapshot.count: it is free */
+    size_t *cycle;   /* edges of the snapshot: a deadlock that keeps the lock; malloced */
+    size_t length;   /* 0: there is none */
+    bool *is_linked; /* the lock, or a lock that its holders wait for; malloced */
+};
+
+static enum dlock_status no_memory(struct dlock_error *err)
+{
+    *err = (struct dlock_error)DLOCK_ERROR_INIT;
+    err->status = DLOCK_NOMEM;
+    return DLOCK_NOMEM;
+}
+
+static bool is_name(const struct info *info, const void *bytes, size_t len)
+{
+    return info->name_len == len && memcmp(info->name, bytes, len) == 0;
+}
+
+/* ---- reading ---- */
+
+static enum dlock_status lists_read(struct snapshot *snapshot, struct dlock_client *const *clients,
+                                    struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    for (size_t i = 0; i < snapshot->stores && status == DLOCK_OK; i++) {
+        status = dlock_client_list(clients[i], "", 0, info_list_add, &snapshot->lists[i], err);
+        if (status == DLOCK_OK && snapshot->lists[i].no_memory)
+            status = no_memory(err);
+        info_list_sort(&snapshot->lists[i]);
+    }
+    return status;
+}
+
+/* A lock for each name of the lists, which stand in the order of names. */
+static bool locks_make(struct snapshot *snapshot)
+{
+    size_t holders = 0;
+
+    for (size_t i = 0; i < snapshot->stores; i++)
+        holders += snapshot->lists[i].count;
+    snapshot->locks = calloc(holders + 1, sizeof *snapshot->locks);
+    if (snapshot->locks == NULL)
+        return false;
+    for (size_t i = 0; i < snapshot->stores; i++)
+        for (size_t k = 0; k < snapshot->lists[i].count; k++) {
+            struct info *info = &snapshot->lists[i].items[k];
+            struct snapshot_lock *lock = &snapshot->locks[snapshot->count];
+
+            if (k > 0 && is_name(info - 1, info->name, info->name_len)) {
+                lock[-1].holder_count++;
+                continue;
+            }
+            *lock = (struct snapshot_lock){.store = i, .holders = info, .holder_count = 1};
+            snapshot->count++;
+        }
+    return true;
+}
+
+/* Not the failure of the store: it does not show its queue, or a foreign key has the name. */
+static bool is_of_the_name(enum dlock_status status)
+{
+    return status == DLOCK_UNSUPPORTED || status == DLOCK_CONFIG || status == DLOCK_INVALID;
+}
+
+/* A store that counts its waiters and has none is not asked for them. */
+static enum dlock_status queue_read(struct snapshot_lock *lock, struct dlock_client *client,
+                                    struct dlock_error *err)
+{
+    const struct info *info = &lock->holders[0];
+    enum dlock_status status = DLOCK_OK;
+
+    lock->has_queue = true;
+    if (info->waiters == 0)
+        return DLOCK_OK;
+    status =
+        dlock_client_list_waiters(client, info->name, info->name_len, queue_add, &lock->queue, err);
+    lock->has_queue = !is_of_the_name(status);
+    if (!lock->has_queue)
+        return DLOCK_OK;
+    return status == DLOCK_OK && lock->queue.no_memory ? no_memory(err) : status;
+}
+
+static bool processes_read(struct snapshot_lock *lock)
+{
+    lock->processes = calloc(lock->holder_count, sizeof *lock->processes);
+    lock->waiters = calloc(lock->queue.count + 1, sizeof *lock->waiters);
+    if (lock->processes == NULL || lock->waiters == NULL)
+        return false;
+    for (size_t i = 0; i < lock->holder_count; i++)
+        process_read(&lock->processes[i], lock->holders[i].kept ? "" : lock->holders[i].label,
+                     lock->holders[i].held_ms);
+    for (size_t i = 0; i < lock->queue.count; i++)
+        process_read(&lock->waiters[i], lock->queue.items[i].label, -1);
+    return true;
+}
+
+/* ---- which holder waits ---- */
+
+/* A waiter, and the processes that started it. */
+struct waiting {
+    size_t lock, number; /* in the queue of the lock */
+    const struct process *process;
+    long parents[PROCESS_PARENTS_MOST];
+    size_t parent_count;
+};
+
+static bool edge_add(struct snapshot *snapshot, struct deadlock_edge edge)
+{
+    if (snapshot->edge_count == snapshot->edge_room) {
+        size_t room = snapshot->edge_room == 0 ? 16 : 2 * snapshot->edge_room;
+        struct deadlock_edge *edges = reallocarray(snapshot->edges, room, sizeof *edges);
+
+        if (edges == NULL)
+            return false;
+        snapshot->edges = edges;
+        snapshot->edge_room = room;
+    }
+    snapshot->edges[snapshot->edge_count++] = edge;
+    return true;
+}
+
+/* The process holds the lock, or one that it started waits for it. A process that waits for what it
+ * holds itself does so in another thread. */
+static bool is_holder(const struct waiting *waiting, const struct process *holder, bool same_lock)
+{
+    if (process_is_same(holder, waiting->process))
+        return !same_lock;
+    if (!process_is_here(holder))
+        return false;
+    for (size_t i = 0; i < waiting->parent_count; i++)
+        if (waiting->parents[i] == holder->pid)
+            return true;
+    return false;
+}
+
+static bool waiter_edges_add(struct snapshot *snapshot, const struct waiting *waiting)
+{
+    for (size_t i = 0; i < snapshot->count; i++)
+        for (size_t k = 0; k < snapshot->locks[i].holder_count; k++)
+            if (is_holder(waiting, &snapshot->locks[i].processes[k], i == waiting->lock) &&
+                !edge_add(snapshot, (struct deadlock_edge){.lock = i,
+                                                           .holder = k,
+                                                           .next = waiting->lock,
+                                                           .waiter = waiting->number}))
+                return false;
+    return true;
+}
+
+static bool edges_find(struct snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->count; i++)
+        for (size_t k = 0; k < snapshot->locks[i].queue.count; k++) {
+            struct waiting waiting = {
+                .lock = i, .number = k, .process = &snapshot->locks[i].waiters[k]};
+
+            waiting.parent_count = process_parents(waiting.process, waiting.parents);
+            if (!waiter_edges_add(snapshot, &waiting))
+                return false;
+        }
+    return true;
+}
+
+/* OK, or why a store could not be read; err says which. In either case: snapshot_fini. */
+static enum dlock_status snapshot_read(struct snapshot *snapshot,
+                                       struct dlock_client *const *clients, size_t stores,
+                                       struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    *snapshot = (struct snapshot){.lists = calloc(stores, sizeof *snapshot->lists)};
+    if (snapshot->lists == NULL)
+        return no_memory(err);
+    snapshot->stores = stores;
+    status = lists_read(snapshot, clients, err);
+    if (status == DLOCK_OK && !locks_make(snapshot))
+        status = no_memory(err);
+    for (size_t i = 0; i < snapshot->count && status == DLOCK_OK; i++) {
+        struct snapshot_lock *lock = &snapshot->locks[i];
+
+        status = queue_read(lock, clients[lock->store], err);
+        if (status == DLOCK_OK && !processes_read(lock))
+            status = no_memory(err);
+    }
+    if (status == DLOCK_OK && !edges_find(snapshot))
+        status = no_memory(err);
+    return status;
+}
+
+static void snapshot_fini(struct snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->count; i++) {
+        queue_fini(&snapshot->locks[i].queue);
+        free(snapshot->locks[i].processes);
+        free(snapshot->locks[i].waiters);
+    }
+    for (size_t i = 0; i < snapshot->stores; i++)
+        info_list_fini(&snapshot->lists[i]);
+    free(snapshot->locks);
+    free(snapshot->lists);
+    free(snapshot->edges);
+    *snapshot = (struct snapshot){0};
+}
+
+/* The number of the lock; count: the name is free. */
+static size_t snapshot_find(const struct snapshot *snapshot, size_t store,
+                            const struct cli_name *name)
+{
+    size_t i = 0;
+
+    while (i < snapshot->count &&
+           !(snapshot->locks[i].store == store &&
+             is_name(&snapshot->locks[i].holders[0], name->bytes, name->len)))
+        i++;
+    return i;
+}
+
+#define DURATION_SIZE 24
+
+/* ---- finding ---- */
+
+/* The locks that are reached from the first one by edges. */
+static void links_find(struct why *why)
+{
+    const struct snapshot *snapshot = &why->snapshot;
+    bool changed = why->first < snapshot->count;
+
+    if (changed)
+        why->is_linked[why->first] = true;
+    while (changed) {
+        changed = false;
+        for (size_t i = 0; i < snapshot->edge_count; i++)
+            if (why->is_linked[snapshot->edges[i].lock] &&
+                !why->is_linked[snapshot->edges[i].next]) {
+                why->is_linked[snapshot->edges[i].next] = true;
+                changed = true;
+            }
+    }
+}
+
+/* Finds the deadlock and the links in a snapshot. False: no memory. Always: why_fini. */
+static bool why_find(struct why *why, const struct cli_name *name)
+{
+    const struct snapshot *snapshot = &why->snapshot;
+    struct deadlock_graph graph = {
+        .locks = calloc(snapshot->count + 1, sizeof *graph.locks),
+        .lock_count = snapshot->count,
+        .edges = snapshot->edges,
+        .edge_count = snapshot->edge_count,
+    };
+
+    why->first = snapshot_find(snapshot, 0, name);
+    why->cycle = calloc(snapshot->edge_count + 1, sizeof *why->cycle);
+    why->is_linked = calloc(snapshot->count + 1, sizeof *why->is_linked);
+    if (graph.locks == NULL || why->cycle == NULL || why->is_linked == NULL) {
+        free(graph.locks);
+        return false;
+    }
+    for (size_t i = 0; i < snapshot->count; i++)
+        graph.locks[i] = (struct deadlock_lock){
+            .holders = snapshot->locks[i].holder_count,
+            .is_semaphore = snapshot->locks[i].holders[0].limit > 0,
+        };
+    deadlock_find(&graph);
+    why->length = deadlock_cycle(&graph, why->first, why->cycle);
+    links_find(why);
+    free(graph.locks);
+    return true;
+}
+
+static void why_fini(struct why *why)
+{
+    snapshot_fini(&why->snapshot);
+    free(why->cycle);
+    free(why->is_linked);
+    *why = (struct why){0};
+}
+
+static const struct info *edge_holder(const struct why *why, size_t i)
+{
+    const struct deadlock_edge *edge = &why->snapshot.edges[why->cycle[i]];
+
+    return &why->snapshot.locks[edge->lock].holders[edge->holder];
+}
+
+static const struct queue_waiter *edge_waiter(const struct why *why, size_t i)
+{
+    const struct deadlock_edge *edge = &why->snapshot.edges[why->cycle[i]];
+
+    return &why->snapshot.locks[edge->next].queue.items[edge->waiter];
+}
+
+/* True: the same holders wait for each other in both. */
+static bool why_is_same_deadlock(const struct why *a, const struct why *b)
+{
+    if (a->length != b->length)
+        return false;
+    for (size_t i = 0; i < a->length; i++)
+        if (strcmp(edge_holder(a, i)->owner, edge_holder(b, i)->owner) != 0 ||
+            strcmp(edge_waiter(a, i)->owner, edge_waiter(b, i)->owner) != 0)
+            return false;
+    return true;
+}
+
+/* ---- text ---- */
+
+/* " in URI", where there are several stores. */
+static void lock_name_print(const struct why *why, size_t lock, const char *const *uris)
+{
+    const struct snapshot_lock *its = &why->snapshot.locks[lock];
+
+    (void)printf("%s", cli_output_printable(its->holders[0].name, its->holders[0].name_len));
+    if (why->snapshot.stores > 1)
+        (void)printf(" in %s", uris[its->store]);
+}
+
+static void process_print(const struct process *process, const struct info *info)
+{
+    char left[DURATION_SIZE];
+
+    info_duration(left, info->remaining_ms);
+    if (process->pid == 0)
+        return;
+    if (process->state == PROCESS_ELSEWHERE || process->state == PROCESS_UNKNOWN)
+        (void)printf("process    %ld of host %s; whether it runs cannot be seen from here\n",
+                     process->pid, cli_output_printable(process->host, strlen(process->host)));
+    else if (process->state == PROCESS_ENDED)
+        (void)printf("process    %ld has ended; the lease ends by itself, in %s\n", process->pid,
+                     left);
+    else
+        (void)printf("process    %ld (%s) %s on this host\n", process->pid,
+                     cli_output_printable(process->program, strlen(process->program)),
+                     process->state == PROCESS_STOPPED ? "is stopped" : "runs");
+    if (process->command[0] != '\0')
+        (void)printf("command    %s\n",
+                     cli_output_printable(process->command, strlen(process->command)));
+}
+
+static void holder_print(const struct info *info, const struct process *process)
+{
+    const char *label = info->label[0] != '\0' ? info->label : info->owner;
+    char held[DURATION_SIZE], left[DURATION_SIZE], until[DURATION_SIZE];
+
+    info_duration(held, info->held_ms);
+    info_duration(left, info->remaining_ms);
+    if (info->kept) {
+        info_time(until, info->remaining_ms);
+        (void)printf("kept       until %s, ran on %s\n", until,
+                     cli_output_printable(label, strlen(label)));
+        return;
+    }
+    (void)printf("holder     %s, %s", cli_output_printable(label, strlen(label)), info_mode(info));
+    if (info->limit > 0)
+        (void)printf(", permit %u of %u", info->permit, info->limit);
+    (void)printf(", held %s, %s left\n", held, left);
+    if (info->data_len > 0)
+        (void)printf("data       %s\n", info_data(info));
+    process_print(process, info);
+}
+
+static void edges_print(const struct why *why, size_t lock, size_t holder, const char *const *uris)
+{
+    const struct snapshot *snapshot = &why->snapshot;
+
+    for (size_t i = 0; i < snapshot->edge_count; i++) {
+        const struct deadlock_edge *edge = &snapshot->edges[i];
+        const struct process *process = &snapshot->locks[edge->next].waiters[edge->waiter];
+
+        if (edge->lock != lock || edge->holder != holder)
+            continue;
+        (void)printf("waits for  ");
+        lock_name_print(why, edge->next, uris);
+        (void)printf(", as waiter %zu", edge->waiter);
+        if (!process_is_same(&snapshot->locks[lock].processes[holder], process))
+            (void)printf(", in its child %ld", process->pid);
+        (void)printf("\n");
+    }
+}
+
+static void lock_print(const struct why *why, size_t lock, const char *const *uris)
+{
+    const struct snapshot_lock *its = &why->snapshot.locks[lock];
+
+    (void)printf("name       %s\n",
+                 cli_output_printable(its->holders[0].name, its->holders[0].name_len));
+    if (why->snapshot.stores > 1)
+        (void)printf("store      %s\n", uris[its->store]);
+    for (size_t i = 0; i < its->holder_count; i++) {
+        holder_print(&its->holders[i], &its->processes[i]);
+        edges_print(why, lock, i, uris);
+    }
+    queue_print(&its->queue);
+    if (!its->has_queue)
+        (void)printf("waiters    the store does not show them\n");
+}
+
+static void deadlock_print(const struct why *why, const char *const *uris)
+{
+    (void)printf("\nDEADLOCK   ");
+    for (size_t i = 0; i < why->length; i++) {
+        lock_name_print(why, why->snapshot.edges[why->cycle[i]].lock, uris);
+        (void)printf(" -> ");
+    }
+    lock_name_print(why, why->snapshot.edges[why->cycle[0]].lock, uris);
+    (void)printf(
+        "\n           unless one of these processes holds and waits in different threads\n");
+}
+
+/* uris: of the stores, to be shown if there are several. */
+static void why_print(const struct why *why, const struct cli_name *name, const char *const *uris)
+{
+    if (why->first == why->snapshot.count) {
+        (void)printf("name       %s\nstate      free\n",
+                     cli_output_printable(name->bytes, name->len));
+        return;
+    }
+    lock_print(why, why->first, uris);
+    for (size_t i = 0; i < why->snapshot.count; i++)
+        if (why->is_linked[i] && i != why->first) {
+            (void)printf("\n");
+            lock_print(why, i, uris);
+        }
+    if (why->length > 0)
+        deadlock_print(why, uris);
+}
+
+/* ---- JSON ---- */
+
+static json_t *lock_name_json(const struct why *why, size_t lock, const char *const *uris)
+{
+    const struct snapshot_lock *its = &why->snapshot.locks[lock];
+    json_t *root = cli_output_json_name(its->holders[0].name, its->holders[0].name_len);
+
+    (void)json_object_set_new(root, "store", json_string(uris[its->store]));
+    return root;
+}
+
+static json_t *process_json(const struct process *process)
+{
+    const bool known = process->pid > 0;
+
+    return json_pack("{s:o, s:o, s:s, s:o, s:o}", "host", cli_output_json_text(process->host),
+                     "pid", cli_output_json_number((uint64_t)process->pid, known), "state",
+                     process_state_word(process->state), "program",
+                     cli_output_json_text(process->program), "command",
+                     cli_output_json_text(process->command));
+}
+
+/* What a holder waits for. */
+static json_t *edges_json(const struct why *why, size_t lock, size_t holder,
+                          const char *const *uris)
+{
+    const struct snapshot *snapshot = &why->snapshot;
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < snapshot->edge_count; i++) {
+        const struct deadlock_edge *edge = &snapshot->edges[i];
+        json_t *object = NULL;
+
+        if (edge->lock != lock || edge->holder != holder)
+            continue;
+        object = lock_name_json(why, edge->next, uris);
+        (void)json_object_set_new(object, "position", json_integer((json_int_t)edge->waiter));
+        (void)json_object_set_new(object, "process",
+                                  process_json(&snapshot->locks[edge->next].waiters[edge->waiter]));
+        (void)json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *lock_json(const struct why *why, size_t lock, const char *const *uris)
+{
+    const struct snapshot_lock *its = &why->snapshot.locks[lock];
+    json_t *root = lock_name_json(why, lock, uris);
+    json_t *holders = json_array();
+
+    for (size_t i = 0; i < its->holder_count; i++) {
+        json_t *holder = info_json(&its->holders[i]);
+
+        (void)json_object_set_new(holder, "process", process_json(&its->processes[i]));
+        (void)json_object_set_new(holder, "waits_for", edges_json(why, lock, i, uris));
+        (void)json_array_append_new(holders, holder);
+    }
+    (void)json_object_set_new(root, "holders", holders);
+    (void)json_object_set_new(root, "queue",
+                              its->has_queue ? queue_json(&its->queue) : json_null());
+    return root;
+}
+
+/* Caller frees. */
+static json_t *why_json(const struct why *why, const struct cli_name *name, const char *const *uris)
+{
+    const bool held = why->first < why->snapshot.count;
+    json_t *root = cli_output_json_name(name->bytes, name->len);
+    json_t *locks = json_array();
+    json_t *deadlock = json_array();
+
+    if (held)
+        (void)json_array_append_new(locks, lock_json(why, why->first, uris));
+    for (size_t i = 0; i < why->snapshot.count; i++)
+        if (why->is_linked[i] && i != why->first)
+            (void)json_array_append_new(locks, lock_json(why, i, uris));
+    for (size_t i = 0; i < why->length; i++)
+        (void)json_array_append_new(
+            deadlock, lock_name_json(why, why->snapshot.edges[why->cycle[i]].lock, uris));
+    (void)json_object_set_new(root, "held", json_boolean(held));
+    (void)json_object_set_new(root, "locks", locks);
+    (void)json_object_set_new(root, "deadlock", deadlock);
+    return root;
+}
+
+/* dlock why: why a name cannot be had, in one store or over several. */
 
 #define STORES_MOST 8
 /* What one snapshot shows may be the hand-over of two busy programs; a deadlock stays. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* info.h - copies of holders that outlive the callback, and their texts. */
+/* info.h - copies of the holders and of the waiters of a name that outlive the callback, and their
+ * texts. */
 #ifndef CLI_INFO_H
 #define CLI_INFO_H
 
@@ -62,5 +63,29 @@ void info_duration(char out[24], int64_t ms);
 
 /* A number, or "-". */
 void info_number(char out[24], uint64_t value, bool known);
+
+struct queue_waiter {
+    enum dlock_mode mode;
+    int64_t waited_ms; /* -1: unknown */
+    char *owner;
+    char *label;
+};
+
+/* In their order. */
+struct queue {
+    struct queue_waiter *items;
+    size_t count, room;
+    bool no_memory; /* the list is incomplete */
+};
+
+/* The dlock_waiter_fn that fills a struct queue (its arg). */
+bool queue_add(void *arg, const struct dlock_waiter *waiter);
+void queue_fini(struct queue *queue);
+
+/* An array of owner, mode, label, position, waited_ms. Caller frees. NULL: no memory. */
+json_t *queue_json(const struct queue *queue);
+
+/* A line for each. */
+void queue_print(const struct queue *queue);
 
 #endif

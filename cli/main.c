@@ -6,7 +6,6 @@
  */
 #include "args.h"
 #include "output.h"
-#include "suggest.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -10,6 +10,7 @@
 #ifndef CLI_METRICS_FILE_H
 #define CLI_METRICS_FILE_H
 
+#include "acquire.h"
 #include "cli.h"
 
 #include <stdio.h>
@@ -41,5 +42,28 @@ void metrics_file_gauge(FILE *out, const char *label, const char *name, const ch
 
 /* Prints one line if the last writing failed. */
 void metrics_file_report(const struct metrics_file *file, const struct cli *cli);
+
+/*
+ * Writes `--metrics FILE` while a command waits for its lock and holds it: a
+ * thread of its own, because a file system may stand still, and a lease does not wait.
+ */
+struct metrics_thread {
+    struct metrics_file *file;
+    struct acquire *acquire;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* guards stop */
+    pthread_cond_t stopped;
+    bool stop;
+    bool running;
+};
+
+/* Begins to write, once acquire has its client, and about every ten seconds. Does nothing without a
+ * path. Without a thread the file is written by stop alone. */
+void metrics_thread_start(struct metrics_thread *thread, struct metrics_file *file,
+                          struct acquire *acquire);
+
+/* Ends the thread, and writes the file for the last time. Before acquire_fini. more: as
+ * metrics_file_write. */
+void metrics_thread_stop(struct metrics_thread *thread, metrics_file_fn *more, void *arg);
 
 #endif

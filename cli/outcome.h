@@ -8,6 +8,9 @@
 #ifndef CLI_OUTCOME_H
 #define CLI_OUTCOME_H
 
+#include "environment.h"
+#include "output.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 
@@ -32,5 +35,10 @@ int outcome_add_file(struct outcome *outcome, const char *path);
 void outcome_write(struct outcome *outcome, const char *event, json_t *fields);
 
 void outcome_fini(struct outcome *outcome);
+
+/* With --verbose a line for each name; and the event "acquired": of a set, its fields have the
+ * index of the name. */
+void outcome_acquired(const struct cli *cli, struct outcome *outcome, const char *server,
+                      const struct environment_lock *locks, size_t count);
 
 #endif

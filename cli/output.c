@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
+#include "exitcode.h"
 #include "lib/hex.h"
 #include "lib/printable.h"
 
-#include "exitcode.h"
-
+#include <dlock/dlock.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -150,4 +151,77 @@ int cli_output_close(const struct cli *cli, int exit_code)
         return exit_code;
     cli_output_fail(cli, "standard output: %s", errno != 0 ? strerror(errno) : "cannot be written");
     return CLI_EXIT_INTERNAL;
+}
+
+static const struct {
+    uint64_t bit;
+    const char *name;
+} words[] = {
+    {DLOCK_CAP_RWLOCK, "rwlock"},
+    {DLOCK_CAP_DOWNGRADE, "downgrade"},
+    {DLOCK_CAP_FENCE, "fence"},
+    {DLOCK_CAP_FENCE_DURABLE, "fence-durable"},
+    {DLOCK_CAP_CRASH_SAFE, "crash-safe"},
+    {DLOCK_CAP_NATIVE_WAIT, "native-wait"},
+    {DLOCK_CAP_WATCH, "watch"},
+    {DLOCK_CAP_QUEUE, "queue"},
+    {DLOCK_CAP_SESSION, "session"},
+    {DLOCK_CAP_CONCURRENT, "concurrent"},
+    {DLOCK_CAP_PRIVATE, "private"},
+    {DLOCK_CAP_TETHERED, "tethered"},
+    {DLOCK_CAP_LIMIT, "limit"},
+    {DLOCK_CAP_KEEP, "keep"},
+    {DLOCK_CAP_DATA, "data"},
+    {DLOCK_CAP_FAILOVER_SAFE, "failover-safe"},
+};
+
+#define WORDS_COUNT (sizeof words / sizeof words[0])
+
+#define CAP_COUNT(name) +1
+_Static_assert(WORDS_COUNT == 0 DLOCK_CAP_MAP(CAP_COUNT), "a capability has no word");
+#undef CAP_COUNT
+
+json_t *cli_output_caps_json(uint64_t caps)
+{
+    json_t *names = json_array();
+
+    for (size_t i = 0; i < WORDS_COUNT; i++)
+        if ((caps & words[i].bit) != 0)
+            (void)json_array_append_new(names, json_string(words[i].name));
+    return names;
+}
+
+void cli_output_caps(uint64_t caps)
+{
+    for (size_t i = 0; i < WORDS_COUNT; i++)
+        if ((caps & words[i].bit) != 0)
+            (void)printf(" %s", words[i].name);
+}
+
+struct words {
+    const char *word, *text;
+};
+
+static const struct words reasons[] = {
+    [DLOCK_REASON_EXPIRED] = {"expired", "it was not renewed in time"},
+    [DLOCK_REASON_TAKEN] = {"taken", "it was broken or taken away"},
+    [DLOCK_REASON_MAX_HOLD] = {"max-hold", "max_hold has passed"},
+    [DLOCK_REASON_SESSION] = {"session", "the session that it belonged to ended"},
+};
+
+static const struct words *words_of(enum dlock_reason reason)
+{
+    size_t at = (size_t)reason;
+
+    return &reasons[at > 0 && at < sizeof reasons / sizeof reasons[0] ? at : DLOCK_REASON_EXPIRED];
+}
+
+const char *cli_output_loss_word(enum dlock_reason reason)
+{
+    return words_of(reason)->word;
+}
+
+const char *cli_output_loss(enum dlock_reason reason)
+{
+    return words_of(reason)->text;
 }

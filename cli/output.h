@@ -10,6 +10,7 @@
 
 #include "cli.h"
 
+#include <dlock/dlock.h>
 #include <jansson.h>
 #include <stdint.h>
 
@@ -52,5 +53,21 @@ int cli_output_json_print(const struct cli *cli, json_t *value, int exit_code);
 
 /* Flushes standard output. Returns exit_code; or the code of a failed write, with a message. */
 int cli_output_close(const struct cli *cli, int exit_code);
+
+/* Capabilities by their words: "fence-durable" is DLOCK_CAP_FENCE_DURABLE. */
+
+/* An array of words; caller frees. NULL: no memory. */
+json_t *cli_output_caps_json(uint64_t caps);
+
+/* A space and a word for each, on standard output. */
+void cli_output_caps(uint64_t caps);
+
+/* Why a lock was lost, in words. */
+
+/* For programs: one word. A reason of a newer library reads as "expired". */
+const char *cli_output_loss_word(enum dlock_reason reason);
+
+/* For people: the end of a sentence. */
+const char *cli_output_loss(enum dlock_reason reason);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define PROCESS_HOST_SIZE 65
 
@@ -52,5 +53,16 @@ bool process_is_here(const struct process *process);
 
 /* "runs", "stopped", "ended", "elsewhere", "unknown" */
 const char *process_state_word(enum process_state state);
+
+/* What the kernel says of a process of this PID namespace. */
+struct proc_stat {
+    pid_t pid, parent, group;
+    char state;                     /* 'R', 'S', 'T' ... */
+    unsigned long long start_ticks; /* since the boot */
+    char program[16];               /* its name as the kernel has it */
+};
+
+/* False: there is no such process, or it has ended (a zombie), or it is hidden. */
+bool proc_stat_read(pid_t pid, struct proc_stat *out);
 
 #endif

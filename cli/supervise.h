@@ -7,10 +7,11 @@
 #ifndef CLI_SUPERVISE_H
 #define CLI_SUPERVISE_H
 
+#include "acquire.h"
 #include "child.h"
 #include "cli.h"
-#include "held.h"
 #include "outcome.h"
+#include "signals.h"
 #include "watch.h"
 
 struct supervise {
@@ -40,11 +41,32 @@ struct supervise {
 /* The line "lost" (outcome.h). */
 void supervise_loss_write(struct outcome *outcome, enum dlock_reason reason);
 
-/* Now, on the clock of the leases. */
-int64_t supervise_now_ms(void);
-
 /* Returns when the command has ended; after a loss or a signal, when all its descendants have. The
  * caller reaps it. 0, or an errno: the command was killed. */
 int supervise_child(struct supervise *s);
+
+/*
+ * The end of a run: unlocks. A run that is to keep its name repeats the unlock while
+ * the store fails, until the lease ends: only a release keeps (C22).
+ */
+
+/* Of the lines "released" and "unreleased" (dlock(1), OUTCOME). */
+enum release_keep {
+    RELEASE_PLAIN,    /* nobody asked for it */
+    RELEASE_NOT_KEPT, /* --keep or --once-per was given, and the command failed */
+    RELEASE_KEEPS
+};
+
+struct release {
+    const struct cli *cli;
+    struct outcome *outcome;
+    const struct held *held;
+    const struct signals *signals; /* an ending one ends the repetition */
+    const char *name;              /* printable */
+    enum release_keep keep;
+};
+
+/* Returns the exit code of the run: exit_code, or CLI_EXIT_LOST. */
+int release_run(const struct release *release, int exit_code);
 
 #endif

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/lock_options.c cli/info.c cli/cmd_inspect.c cli/cmd_observe.c cli/why.c
+# Tests: cli/lock_options.c cli/info.c cli/cmd_inspect.c cli/cmd_observe.c cli/cmd_why.c
 # SPDX-License-Identifier: MIT
 # C24: dlock run --data: which commands show it, and when.
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell

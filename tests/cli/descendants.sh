@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/descendants.c cli/supervise.c
+# Tests: cli/child.c cli/supervise.c
 # SPDX-License-Identifier: MIT
 # Processes that the command of dlock run has started, in groups and sessions of their own: which of them end with it,
 # and after a loss at the end of the lease (C14)?

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/doctor_watch.c cli/canary.c cli/checks.c
+# Tests: cli/cmd_doctor.c
 # SPDX-License-Identifier: MIT
 # Does `dlock doctor --watch` say, round by round, whether the store serves locks; does it outlast an
 # outage, and end at a signal?

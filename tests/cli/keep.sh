@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/release.c cli/keep.c
+# Tests: cli/supervise.c cli/keep.c
 # SPDX-License-Identifier: MIT
 # C22: is the name kept if the store fails when CMD ends, and is it said if it is not?
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/keep.c cli/lock_options.c cli/holder.c cli/info.c cli/cmd_inspect.c
+# Tests: cli/keep.c cli/lock_options.c cli/acquire.c cli/info.c cli/cmd_inspect.c
 # SPDX-License-Identifier: MIT
 # C21, C22: dlock run --limit, --keep, --once-per: how many run at once, which permit each has, and when a name
 # that ran is free again.

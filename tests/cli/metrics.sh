@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/metrics_file.c cli/metrics_thread.c cli/acquired.c
+# Tests: cli/metrics_file.c cli/outcome.c
 # SPDX-License-Identifier: MIT
 # Is what --metrics writes what Prometheus reads: by the OpenMetrics parser of its client library, and by
 # the textfile collector of its node exporter? Is the file always whole, and is each failure told?

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/output.c cli/info.c cli/caps.c cli/cmd_inspect.c cli/cmd_doctor.c cli/cmd_backends.c
+# Tests: cli/output.c cli/info.c cli/cmd_inspect.c cli/cmd_doctor.c cli/cmd_backends.c
 # SPDX-License-Identifier: MIT
 # inspect, list, break, backends: what they print, and what they say of bad input.
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell

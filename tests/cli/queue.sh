@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Tests: cli/queue.c
+# Tests: cli/info.c
 # Does the command show who waits, in order?
 # shellcheck disable=SC2317 # functions are called by name
 # shellcheck source=tests/cli/kit.sh

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/main.c cli/cmd_run.c cli/acquire.c cli/supervise.c cli/holder.c cli/cmd_break.c
+# Tests: cli/main.c cli/cmd_run.c cli/acquire.c cli/supervise.c cli/cmd_break.c
 # SPDX-License-Identifier: MIT
 # dlock run: exclusion, waiting, exit codes, what the command finds.
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell

@@ -3,9 +3,8 @@
 # Tests: cli/cmd_token.c
 # Tests: cli/cmd_hold.c
 # Tests: cli/lock_options.c
-# Tests: cli/refusal.c
-# Tests: cli/grant.c
-# Tests: cli/loss.c
+# Tests: cli/acquire.c
+# Tests: cli/output.c
 # SPDX-License-Identifier: MIT
 # A lock in a script: acquire, renew and release by token, hold.
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/held.c cli/cmd_run.c cli/acquire.c cli/environment.c
+# Tests: cli/acquire.c cli/cmd_run.c cli/environment.c
 # SPDX-License-Identifier: MIT
 # dlock run -n NAME -n NAME: several names, all or none (C18).
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell

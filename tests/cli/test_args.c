@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: cli/args.c cli/suggest.c cli/client.c */
+/* Tests: cli/args.c cli/client.c */
 /* Are options, durations, numbers and names read strictly, and passwords taken out of argv? */
 #include "args.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: cli/process.c cli/proc_stat.c */
+/* Tests: cli/process.c */
 /* Does a label tell the right process, and what is known of it? */
-#include "proc_stat.h"
 #include "process.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Tests: cli/cmd_top.c cli/screen.c
+# Tests: cli/cmd_top.c
 # Is dlock top right at each width, live at a terminal, and plain without one? script(1) makes the terminal.
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
 # shellcheck source=tests/cli/kit.sh

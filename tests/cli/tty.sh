@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/tty.c
+# Tests: cli/child.c
 # SPDX-License-Identifier: MIT
 # dlock run at a terminal: reading, Ctrl-C, Ctrl-Z, pipelines, scripts. script(1) makes the terminal.
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
