@@ -100,7 +100,7 @@ enum dlock_status memory_lease_try(struct memory_session *session, const struct 
     memory_waiter_unlist(waiter, &name->waiters); /* [ANY-2], and it does not wait for itself */
     status = try_name(session, req, name, now_ns, grant);
     if (status == DLOCK_BUSY && dlock_request_waiter(req) != 0)
-        memory_waiter_list(waiter, &name->waiters, req, &session->news);
+        memory_waiter_list(waiter, &name->waiters, req, &session->pending);
     memory_store_tidy(store, name);
     if (status == DLOCK_NOMEM)
         return dlock_fail(err, MEMORY_ORIGIN, status, 0, NO_MEMORY);

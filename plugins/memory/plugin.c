@@ -68,11 +68,11 @@ static enum dlock_status memory_open(void *self, const struct dlock_host *host,
                           "used the memory plugin; open it after exec",
                           session->config.id);
     session->host = host;
-    if (dl_deadline_cond_init(&session->news.wake) != 0)
+    if (dl_deadline_cond_init(&session->pending.wake) != 0)
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no condition variable");
     session->store = memory_store_ref(session->config.id, host);
     if (session->store == NULL) {
-        (void)pthread_cond_destroy(&session->news.wake);
+        (void)pthread_cond_destroy(&session->pending.wake);
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, "no memory for store %s",
                           session->config.id);
     }
@@ -87,7 +87,7 @@ static void memory_close(void *self, bool forked)
     if (forked || session->store == NULL)
         return;
     memory_store_unref(session->store, session->host);
-    (void)pthread_cond_destroy(&session->news.wake);
+    (void)pthread_cond_destroy(&session->pending.wake);
     session->store = NULL;
 }
 
@@ -212,8 +212,8 @@ static void memory_interrupt(void *self, const struct dlock_request *req)
     if (req != NULL) {
         memory_waiter_interrupt(req->attempt, memory_queue_last_fence());
     } else { /* [INT-4] */
-        session->news.interrupted = true;
-        (void)pthread_cond_signal(&session->news.wake);
+        session->pending.interrupted = true;
+        (void)pthread_cond_signal(&session->pending.wake);
     }
     (void)pthread_mutex_unlock(&session->store->mutex);
 }

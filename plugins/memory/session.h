@@ -27,7 +27,7 @@ struct memory_session {
     const struct dlock_host *host;
     struct memory_config config;
     struct memory_store *store;
-    struct memory_news news;
+    struct memory_pending pending;
 };
 
 /* Need the store's mutex. OK, BUSY, NOMEM, CONFIG, as the slot trylock. */

@@ -107,63 +107,63 @@ bool memory_waiter_sleep(struct memory_waiter *waiter, struct memory_waiter **li
 }
 
 void memory_waiter_list(struct memory_waiter *waiter, struct memory_waiter **list,
-                        const struct dlock_request *req, struct memory_news *news)
+                        const struct dlock_request *req, struct memory_pending *pending)
 {
     if (waiter->listed)
         return;
     waiter->listed = true;
     waiter->number = dlock_request_waiter(req);
-    waiter->news = news;
+    waiter->pending = pending;
     memcpy(waiter->token, req->token, sizeof waiter->token);
     waiter->next = *list;
     *list = waiter;
 }
 
-/* Takes the waiter out of the news. */
-static void news_clear(struct memory_waiter *waiter)
+/* The waiter has no pending event any more. */
+static void pending_clear(struct memory_waiter *waiter)
 {
     struct memory_waiter **link;
 
-    if (!waiter->is_news)
+    if (!waiter->is_pending)
         return;
-    link = &waiter->news->first;
+    link = &waiter->pending->first;
     while (*link != waiter)
-        link = &(*link)->next_news;
-    *link = waiter->next_news;
-    waiter->is_news = false;
+        link = &(*link)->next_pending;
+    *link = waiter->next_pending;
+    waiter->is_pending = false;
 }
 
 void memory_waiter_unlist(struct memory_waiter *waiter, struct memory_waiter **list)
 {
-    news_clear(waiter);
+    pending_clear(waiter);
     if (waiter->listed)
         unlink_from(list, waiter);
     waiter->listed = false;
 }
 
-size_t memory_waiter_news_take(struct memory_news *news, uint32_t *numbers, size_t room)
+size_t memory_waiter_pending_take(struct memory_pending *pending, uint32_t *numbers, size_t room)
 {
     size_t count = 0;
 
-    while (count < room && news->first != NULL) {
-        numbers[count++] = news->first->number;
-        news->first->is_news = false;
-        news->first = news->first->next_news;
+    while (count < room && pending->first != NULL) {
+        numbers[count++] = pending->first->number;
+        pending->first->is_pending = false;
+        pending->first = pending->first->next_pending;
     }
     return count;
 }
 
 static void wake(struct memory_waiter *waiter)
 {
-    struct memory_news *news = waiter->news;
+    struct memory_pending *pending = waiter->pending;
 
     if (!waiter->listed) {
         (void)pthread_cond_signal(&waiter->wake);
-    } else if (!waiter->is_news) {
-        waiter->is_news = true;
-        waiter->next_news = news->first;
-        news->first = waiter;
-        (void)pthread_cond_signal(&news->wake);
+    } else if (!waiter->is_pending) {
+        waiter->is_pending = true;
+        waiter->next_pending = pending->first;
+        pending->first = waiter;
+        (void)pthread_cond_signal(&pending->wake);
     }
 }
 

@@ -34,11 +34,11 @@ struct memory_entry {
 /*
  * A thread that sleeps in watch. Each has a condition variable of its own, so that a grant or an
  * interrupt wakes that thread alone. An attempt that core waits for by wait_any has no thread: it
- * stays in the list, and what happens to it is noted in the `news` of its client.
+ * stays in the list, and what happens to it is an event that is pending for its client.
  */
 
 /* What happened to the attempts of a client that have no thread. */
-struct memory_news {
+struct memory_pending {
     pthread_cond_t wake; /* of the thread in wait_any */
     struct memory_waiter *first;
     bool interrupted;
@@ -54,9 +54,9 @@ struct memory_waiter {
     bool sleeping;            /* a thread is in watch, and the waiter in a list */
     bool listed;              /* is in a list without a thread */
     uint32_t number;          /* of wait_any */
-    struct memory_news *news;
-    bool is_news;
-    struct memory_waiter *next_news;
+    struct memory_pending *pending;
+    bool is_pending;
+    struct memory_waiter *next_pending;
     unsigned char token[DLOCK_TOKEN_SIZE];
     struct memory_waiter *next;
 };
@@ -146,11 +146,11 @@ int64_t memory_entry_left_ms(const struct memory_entry *entry, int64_t now_ns);
 
 /* Adds the waiter of an attempt without a thread to the list. May be repeated. */
 void memory_waiter_list(struct memory_waiter *waiter, struct memory_waiter **list,
-                        const struct dlock_request *req, struct memory_news *news);
+                        const struct dlock_request *req, struct memory_pending *pending);
 void memory_waiter_unlist(struct memory_waiter *waiter, struct memory_waiter **list);
 
-/* Takes up to `room` numbers out of the news. */
-size_t memory_waiter_news_take(struct memory_news *news, uint32_t *numbers, size_t room);
+/* Takes up to `room` numbers of attempts with a pending event. */
+size_t memory_waiter_pending_take(struct memory_pending *pending, uint32_t *numbers, size_t room);
 
 /* Sleeps in the list until a wake-up, for ns, or for a second: the caller reads its clocks and
  * sleeps again. Gives the mutex up while it sleeps. False: the system has no resources for it. */

@@ -82,7 +82,7 @@ enum dlock_status memory_watch_any(void *self, uint32_t *waiters, size_t *count,
 {
     struct memory_session *session = self;
     const struct dlock_host *host = session->host;
-    struct memory_news *news = &session->news;
+    struct memory_pending *pending = &session->pending;
     size_t room = *count;
     bool interrupted;
 
@@ -90,12 +90,12 @@ enum dlock_status memory_watch_any(void *self, uint32_t *waiters, size_t *count,
     for (;;) {
         int64_t left_ns = deadline_ns - host->now_ns(host->ctx);
 
-        interrupted = news->interrupted;
-        news->interrupted = false;
-        *count = memory_waiter_news_take(news, waiters, room);
+        interrupted = pending->interrupted;
+        pending->interrupted = false;
+        *count = memory_waiter_pending_take(pending, waiters, room);
         if (*count > 0 || interrupted || left_ns <= 0)
             break;
-        dl_deadline_cond_wait(&news->wake, &session->store->mutex, left_ns);
+        dl_deadline_cond_wait(&pending->wake, &session->store->mutex, left_ns);
     }
     (void)pthread_mutex_unlock(&session->store->mutex);
     if (*count > 0)

@@ -426,11 +426,11 @@ void sqlite_wake_file_add(struct sqlite_wake_set *set, const unsigned char *key,
 }
 
 /* In the order of bucket_wake. */
-static void bell_ring(struct sqlite_wake_bell *bell, uint32_t groups)
+static void word_wake(struct sqlite_wake_word *word, uint32_t groups)
 {
-    (void)atomic_fetch_and(&bell->groups, ~groups);
-    (void)atomic_fetch_add(&bell->count, 1);
-    (void)syscall(SYS_futex, &bell->count, FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL, groups);
+    (void)atomic_fetch_and(&word->groups, ~groups);
+    (void)atomic_fetch_add(&word->count, 1);
+    (void)syscall(SYS_futex, &word->count, FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL, groups);
 }
 
 static void buckets_wake(struct sqlite_wake_map *map, const struct sqlite_wake_set *set)
@@ -442,9 +442,9 @@ static void buckets_wake(struct sqlite_wake_map *map, const struct sqlite_wake_s
         for (uint64_t left = set->bits[i]; left != 0; left &= left - 1)
             bucket_wake(&map->buckets[64 * i + (uint32_t)__builtin_ctzll(left)]);
     }
-    for (uint32_t i = 0; i < SQ_WAKE_BELLS; i++)
-        if ((atomic_load(&map->bells[i].groups) & groups) != 0)
-            bell_ring(&map->bells[i], groups);
+    for (uint32_t i = 0; i < SQ_WAKE_WORDS; i++)
+        if ((atomic_load(&map->words[i].groups) & groups) != 0)
+            word_wake(&map->words[i], groups);
 }
 
 bool sqlite_wake_file_is_woken(const struct sqlite_wake_file *file,
@@ -459,30 +459,30 @@ uint32_t sqlite_wake_file_count(const struct sqlite_wake_file *file, uint32_t bu
     return atomic_load(&file->map->buckets[bucket].count);
 }
 
-uint32_t sqlite_wake_file_bell_begin(const struct sqlite_wake_file *file, uint32_t bell,
+uint32_t sqlite_wake_file_word_begin(const struct sqlite_wake_file *file, uint32_t word,
                                      uint32_t groups)
 {
-    uint32_t count = atomic_load(&file->map->bells[bell].count);
+    uint32_t count = atomic_load(&file->map->words[word].count);
 
-    (void)atomic_fetch_or(&file->map->bells[bell].groups, groups);
+    (void)atomic_fetch_or(&file->map->words[word].groups, groups);
     return count;
 }
 
-void sqlite_wake_file_bell_sleep(const struct sqlite_wake_file *file, uint32_t bell,
+void sqlite_wake_file_word_sleep(const struct sqlite_wake_file *file, uint32_t word,
                                  uint32_t groups, uint32_t begun, const struct dlock_host *host,
                                  int64_t until_ns)
 {
     struct timespec until =
         sqlite_clock_futex(sqlite_clock_until(until_ns - host->now_ns(host->ctx)));
 
-    (void)syscall(SYS_futex, &file->map->bells[bell].count, FUTEX_WAIT_BITSET, begun, &until, NULL,
+    (void)syscall(SYS_futex, &file->map->words[word].count, FUTEX_WAIT_BITSET, begun, &until, NULL,
                   groups);
 }
 
-void sqlite_wake_file_bell_ring(const struct sqlite_wake_file *file, uint32_t bell)
+void sqlite_wake_file_word_wake(const struct sqlite_wake_file *file, uint32_t word)
 {
     if (map_is_whole(file))
-        bell_ring(&file->map->bells[bell], UINT32_MAX);
+        word_wake(&file->map->words[word], UINT32_MAX);
 }
 
 void sqlite_wake_file_exit(struct sqlite_wake_file *file, bool entered,

@@ -22,7 +22,7 @@
 
 #define SQ_WAKE_SUFFIX  "-wake"
 #define SQ_WAKE_BUCKETS 1024u
-#define SQ_WAKE_BELLS   16u /* clients that wait for many keys at once share them */
+#define SQ_WAKE_WORDS   16u /* clients that wait for many keys at once share them */
 
 struct sqlite_wait_list;
 
@@ -37,7 +37,7 @@ struct sqlite_wake_bucket {
 /* For threads that wait for keys of many buckets (watch.h). Waking changes `count` and wakes
  * the threads that wait for the bucket's group. A thread sets its groups before it sleeps, and a
  * wake-up clears them. */
-struct sqlite_wake_bell {
+struct sqlite_wake_word {
     _Atomic uint32_t count;
     _Atomic uint32_t groups; /* bits: bucket modulo 32 */
 };
@@ -56,7 +56,7 @@ struct sqlite_wake_map {
     struct sqlite_wake_identity identity;
     _Atomic uint64_t shm_inode; /* of the -shm that the database uses, or used last */
     struct sqlite_ticket_lock tickets;
-    _Alignas(64) struct sqlite_wake_bell bells[SQ_WAKE_BELLS];
+    _Alignas(64) struct sqlite_wake_word words[SQ_WAKE_WORDS];
     _Alignas(4096) struct sqlite_wake_bucket buckets[SQ_WAKE_BUCKETS];
 };
 
@@ -139,16 +139,16 @@ bool sqlite_wake_file_is_woken(const struct sqlite_wake_file *file,
                                const struct sqlite_waiter *waiter);
 uint32_t sqlite_wake_file_count(const struct sqlite_wake_file *file, uint32_t bucket);
 
-/* For a thread that waits for buckets of these groups (bits: bucket modulo 32), in a bell: first
- * bell_begin, then it looks at its buckets, then it sleeps until one of the groups was woken since
- * bell_begin, until until_ns of the host's clock, or for a second. The file is usable. */
-uint32_t sqlite_wake_file_bell_begin(const struct sqlite_wake_file *file, uint32_t bell,
+/* For a thread that waits for buckets of these groups (bits: bucket modulo 32), on a word: first
+ * word_begin, then it looks at its buckets, then it sleeps until one of the groups was woken since
+ * word_begin, until until_ns of the host's clock, or for a second. The file is usable. */
+uint32_t sqlite_wake_file_word_begin(const struct sqlite_wake_file *file, uint32_t word,
                                      uint32_t groups);
-void sqlite_wake_file_bell_sleep(const struct sqlite_wake_file *file, uint32_t bell,
+void sqlite_wake_file_word_sleep(const struct sqlite_wake_file *file, uint32_t word,
                                  uint32_t groups, uint32_t begun, const struct dlock_host *host,
                                  int64_t until_ns);
-/* Wakes all threads of the bell. */
-void sqlite_wake_file_bell_ring(const struct sqlite_wake_file *file, uint32_t bell);
+/* Wakes all threads of the word. */
+void sqlite_wake_file_word_wake(const struct sqlite_wake_file *file, uint32_t word);
 
 /* Adds the waiters of a key to the set. */
 void sqlite_wake_file_add(struct sqlite_wake_set *set, const unsigned char *key, uint32_t key_len);

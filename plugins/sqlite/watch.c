@@ -11,7 +11,7 @@
 /* `asked` is the count of a bucket up to which its waiters were asked. */
 struct sqlite_wait_list {
     struct client client; /* first; its references are sessions and listed attempts */
-    uint32_t bell;
+    uint32_t word;
     pthread_mutex_t mutex; /* guards the rest */
     bool interrupted;
     const struct sqlite_wake_file *sleeps; /* in this file; NULL: nobody sleeps */
@@ -30,7 +30,7 @@ static struct client *list_make(const struct dlock_host *host, const void *arg)
     if (list == NULL)
         return NULL;
     (void)pthread_mutex_init(&list->mutex, NULL);
-    list->bell = ((uint32_t)getpid() + atomic_fetch_add(&made, 1)) % SQ_WAKE_BELLS;
+    list->word = ((uint32_t)getpid() + atomic_fetch_add(&made, 1)) % SQ_WAKE_WORDS;
     return &list->client;
 }
 
@@ -56,10 +56,10 @@ void sqlite_wait_list_unref(struct sqlite_wait_list *list)
 
 /* ---- the list ---- */
 
-static void rouse_locked(struct sqlite_wait_list *list)
+static void wake_locked(struct sqlite_wait_list *list)
 {
     if (list->sleeps != NULL)
-        sqlite_wake_file_bell_ring(list->sleeps, list->bell);
+        sqlite_wake_file_word_wake(list->sleeps, list->word);
 }
 
 /* Of a waiter that comes into its bucket: others there may have an older count. */
@@ -88,7 +88,7 @@ void sqlite_wait_list_add(struct sqlite_wait_list *list, struct sqlite_waiter *w
     if (waiter->next != NULL)
         waiter->next->at = &waiter->next;
     *first = waiter;
-    rouse_locked(list); /* the thread may sleep without this bucket */
+    wake_locked(list); /* the thread may sleep without this bucket */
     (void)pthread_mutex_unlock(&list->mutex);
 }
 
@@ -184,7 +184,7 @@ static enum dlock_status round_locked(struct sqlite_wait_list *list, struct sqli
     size_t taken = 0;
 
     if (usable)
-        begun = sqlite_wake_file_bell_begin(file, list->bell, groups);
+        begun = sqlite_wake_file_word_begin(file, list->word, groups);
     taken = news_take_locked(list, usable ? file : NULL, numbers, room);
     if (taken > 0) {
         *count = taken;
@@ -200,8 +200,8 @@ static enum dlock_status round_locked(struct sqlite_wait_list *list, struct sqli
         return DLOCK_TIMEOUT;
     list->sleeps = file;
     (void)pthread_mutex_unlock(&list->mutex);
-    /* A bell is woken for all groups at an interrupt: the sleep has to have one. */
-    sqlite_wake_file_bell_sleep(file, list->bell, groups | 1u, begun, host, deadline_ns);
+    /* A word is woken for all groups at an interrupt: the sleep has to have one. */
+    sqlite_wake_file_word_sleep(file, list->word, groups | 1u, begun, host, deadline_ns);
     (void)pthread_mutex_lock(&list->mutex);
     list->sleeps = NULL;
     return DLOCK_INTERNAL;
@@ -226,7 +226,7 @@ void sqlite_wait_list_interrupt(struct sqlite_wait_list *list)
 {
     (void)pthread_mutex_lock(&list->mutex);
     list->interrupted = true;
-    rouse_locked(list);
+    wake_locked(list);
     (void)pthread_mutex_unlock(&list->mutex);
 }
 

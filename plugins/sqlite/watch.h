@@ -4,7 +4,7 @@
  *
  * An attempt is listed when its trylock was BUSY, with the count of its bucket of the wake file
  * from before that trylock. It leaves the list when its number was told, and when its next trylock
- * begins. One thread sleeps for all of them, in a bell of the wake file.
+ * begins. One thread sleeps for all of them, on a word of the wake file.
  *
  * A list lives as long as sessions of its client and listed attempts. Its mutex is a leaf.
  */

@@ -21,7 +21,7 @@ static void between_steps(void);
 
 #include <criterion/criterion.h>
 
-#define GROUPS 6u /* of the thread that waits in the bell */
+#define GROUPS 6u /* of the thread that waits on the word */
 
 static struct sqlite_wake_map map;
 
@@ -29,14 +29,14 @@ static struct sqlite_wake_map map;
  * step mark_at. */
 static unsigned now_at, note_at, mark_at;
 static uint32_t noted;
-static bool in_bell;
+static bool on_word;
 
 static void sleeper_step(void)
 {
     if (now_at == note_at)
-        noted = atomic_load(in_bell ? &map.bells[0].count : &map.buckets[0].count);
-    if (now_at == mark_at && in_bell)
-        (void)atomic_fetch_or(&map.bells[0].groups, GROUPS);
+        noted = atomic_load(on_word ? &map.words[0].count : &map.buckets[0].count);
+    if (now_at == mark_at && on_word)
+        (void)atomic_fetch_or(&map.words[0].groups, GROUPS);
     else if (now_at == mark_at)
         atomic_store(&map.buckets[0].sleepers, 1);
 }
@@ -54,8 +54,8 @@ static unsigned wake_with(unsigned note, unsigned mark)
     now_at = 0;
     note_at = note;
     mark_at = mark;
-    if (in_bell)
-        bell_ring(&map.bells[0], UINT32_MAX);
+    if (on_word)
+        word_wake(&map.words[0], UINT32_MAX);
     else
         bucket_wake(&map.buckets[0]);
     between_steps(); /* after the last one */
@@ -65,9 +65,9 @@ static unsigned wake_with(unsigned note, unsigned mark)
 /* The sleeper goes to sleep now. Is it known to the next wake-up? */
 static bool is_known(void)
 {
-    if (in_bell)
-        return atomic_load(&map.bells[0].count) != noted ||
-               atomic_load(&map.bells[0].groups) == GROUPS;
+    if (on_word)
+        return atomic_load(&map.words[0].count) != noted ||
+               atomic_load(&map.words[0].groups) == GROUPS;
     return atomic_load(&map.buckets[0].count) != noted ||
            atomic_load(&map.buckets[0].sleepers) != 0;
 }
@@ -87,12 +87,12 @@ static void each_order(unsigned least)
 
 Test(wake_order, WAT_2_the_next_wake_up_knows_each_sleeper_of_a_bucket)
 {
-    in_bell = false;
+    on_word = false;
     each_order(3);
 }
 
-Test(wake_order, WAT_2_the_next_wake_up_knows_each_thread_of_a_bell)
+Test(wake_order, WAT_2_the_next_wake_up_knows_each_thread_of_a_word)
 {
-    in_bell = true;
+    on_word = true;
     each_order(3);
 }
