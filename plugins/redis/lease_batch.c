@@ -1,17 +1,96 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease_batch.h"
-#include "many.h"
+#include "lease.h"
 #include "redis/call/call.h"
 #include "redis/call/route.h"
 #include "redis/link/config.h"
-#include "release.h"
 #include "resp/error.h"
-#include "take.h"
+#include "resp/reply.h"
 #include "waiter.h"
 
 #include <stdlib.h>
 
-#define MANY_CALLS (REDIS_CALLS_MOST / REDIS_MANY_MOST)
+/* ---- one script for many names ----
+ *
+ * The script does the simple thing alone: it takes names without a holder and without waiters
+ * (acquire_many.lua), or releases names without waiters (release_many.lua). Each other name gets
+ * "not by this script" and is asked for by the script of one name, as if this call had not been.
+ */
+
+/* Names of one script. The server serves nobody else while a script runs: 32 grants take it as long
+ * as 19 scripts for one name. With 16 names a pair takes it a twentieth longer, with 64 a
+ * thirtieth less. */
+#define MANY_MOST 32
+
+/* A call for n names. Has 10 KB, most of which is never used. */
+struct many {
+    struct redis_call call;
+    size_t n;
+    size_t which[MANY_MOST]; /* the caller's numbers of the names */
+};
+
+/* A cluster refuses names of several slots, and with key=raw a name has one more key. */
+static bool many_is_possible(const struct redis_session *session)
+{
+    return session->cluster == NULL && !session->config.all_keys && !session->config.raw;
+}
+
+/* *number: 0 for a name that the script left alone. */
+static bool answer_read(const char **at, int64_t *number)
+{
+    if (**at != '-')
+        return resp_reply_digits(at, number);
+    ++*at;
+    *number = 0;
+    return true;
+}
+
+/* call->expects: the number of names. */
+static bool many_validate(const struct redis_call *call, const redisReply *reply)
+{
+    const char *at = reply->str;
+    int64_t number = 0;
+
+    if (reply->type != REDIS_REPLY_STRING)
+        return false;
+    for (size_t i = 0; i < call->expects; i++)
+        if ((i > 0 && *at++ != ' ') || !answer_read(&at, &number))
+            return false;
+    return *at == '\0';
+}
+
+static void many_call_begin(struct many *many, enum redis_script_id script,
+                            const struct resp_keys *const *keys)
+{
+    redis_call_begin_many(&many->call, script, keys, many->n, many_validate);
+}
+
+/* Reads the next name's answer: its fence, or 1 for a release; 0: not by this script. */
+static int64_t many_next(const char **at)
+{
+    int64_t number = 0;
+
+    (void)answer_read(at, &number);
+    *at += **at == ' ';
+    return number;
+}
+
+/* The call ended without an answer for any name, and so did each name. False: the script was
+ * refused, which may be for one of the names: each name is to be asked for alone. */
+static bool many_is_over(const struct many *many, enum dlock_status status)
+{
+    return !many->call.outcome.refused && status != DLOCK_BUSY && status != DLOCK_CONFIG;
+}
+
+/* The answer was an error that does not say whether the script did anything. */
+static bool many_is_in_doubt(const struct many *many, enum dlock_status status)
+{
+    return many->call.outcome.refused && status == DLOCK_UNKNOWN;
+}
+
+/* ---- a batch ---- */
+
+#define MANY_CALLS (REDIS_CALLS_MOST / MANY_MOST)
 
 /* Batches that do without a script for many names. */
 #define ALONE_IF_SLOW    1
@@ -40,7 +119,7 @@ struct kind {
     bool (*is_simple)(const struct dlock_request *req);
     const struct resp_keys *(*keys)(const struct element *element);
     void (*words)(const struct element *element, struct resp_command *command);
-    /* The element's answer is this one of many.h, which is not 0. */
+    /* The element's answer in a script for many names is this one, which is not 0. */
     void (*done)(struct redis_session *session, struct element *element, int64_t answer);
     /* The script of this one name. NULL: op->status is set. */
     struct redis_call *(*begin)(struct redis_session *session, struct element *element);
@@ -56,11 +135,11 @@ struct batch {
     size_t simple, quick; /* elements that are; and of these, that needed no other script */
     int64_t deadline_ns;  /* the last one */
     bool is_slow;         /* a second round would have no time, or had none */
-    struct redis_many many[MANY_CALLS];
+    struct many many[MANY_CALLS];
     struct element elements[];
 };
 
-/* Calls that leave in one write: those of many.h first. */
+/* Calls that leave in one write: those for many names first. */
 struct round {
     size_t n;
     const struct resp_keys *keys[REDIS_CALLS_MOST];
@@ -74,7 +153,7 @@ struct round {
 
 static enum dlock_status take_prepare(struct redis_session *session, struct element *element)
 {
-    return redis_take_prepare(session, element->op->req, &element->take, element->op->err);
+    return redis_lease_take_prepare(session, element->op->req, &element->take, element->op->err);
 }
 
 static const struct resp_keys *take_keys(const struct element *element)
@@ -91,7 +170,7 @@ static void take_words(const struct element *element, struct resp_command *comma
 
 static void take_done(struct redis_session *session, struct element *element, int64_t answer)
 {
-    redis_take_granted(session, element->op->req, answer, &element->op->grant);
+    redis_lease_take_granted(session, element->op->req, answer, &element->op->grant);
     element->op->status = DLOCK_OK;
 }
 
@@ -99,7 +178,7 @@ static struct redis_call *take_begin(struct redis_session *session, struct eleme
 {
     struct dlock_batch_op *op = element->op;
 
-    op->status = redis_take_begin(session, op->req, &element->take, op->err);
+    op->status = redis_lease_take_begin(session, op->req, &element->take, op->err);
     return op->status == DLOCK_OK ? &element->take.call : NULL;
 }
 
@@ -108,13 +187,13 @@ static void take_end(struct redis_session *session, struct element *element,
 {
     struct dlock_batch_op *op = element->op;
 
-    op->status = redis_take_end(session, op->req, &element->take, end->status, end->reply,
-                                &op->grant, op->err);
+    op->status = redis_lease_take_end(session, op->req, &element->take, end->status, end->reply,
+                                      &op->grant, op->err);
 }
 
 static const struct kind trylocks = {.script = REDIS_SCRIPT_ACQUIRE_MANY,
                                      .prepare = take_prepare,
-                                     .is_simple = redis_take_is_simple,
+                                     .is_simple = redis_lease_take_is_simple,
                                      .keys = take_keys,
                                      .words = take_words,
                                      .done = take_done,
@@ -125,7 +204,7 @@ static const struct kind trylocks = {.script = REDIS_SCRIPT_ACQUIRE_MANY,
 
 static enum dlock_status release_prepare(struct redis_session *session, struct element *element)
 {
-    redis_release_prepare_unlock(session, element->op->req, &element->release);
+    redis_lease_release_prepare(session, element->op->req, &element->release);
     return DLOCK_OK;
 }
 
@@ -149,20 +228,20 @@ static void release_done(struct redis_session *session, struct element *element,
 static struct redis_call *release_begin(struct redis_session *session, struct element *element)
 {
     (void)session;
-    redis_release_begin_unlock(element->op->req, &element->release);
+    redis_lease_release_begin(element->op->req, &element->release);
     return &element->release.call;
 }
 
 static void release_end(struct redis_session *session, struct element *element,
                         const struct redis_call_end *end)
 {
-    element->op->status = redis_release_end_unlock(session, &element->release, end->status,
-                                                   end->reply, element->op->err);
+    element->op->status = redis_lease_release_end(session, &element->release, end->status,
+                                                  end->reply, element->op->err);
 }
 
 static const struct kind unlocks = {.script = REDIS_SCRIPT_RELEASE_MANY,
                                     .prepare = release_prepare,
-                                    .is_simple = redis_release_is_simple,
+                                    .is_simple = redis_lease_release_is_simple,
                                     .keys = release_keys,
                                     .words = release_words,
                                     .done = release_done,
@@ -174,7 +253,7 @@ static const struct kind unlocks = {.script = REDIS_SCRIPT_RELEASE_MANY,
 /* Whether this batch has scripts for many names. */
 static bool has_many(struct batch *batch)
 {
-    if (!redis_many_is_possible(batch->session))
+    if (!many_is_possible(batch->session))
         return false;
     if (atomic_load(batch->alone) <= 0)
         return true;
@@ -200,14 +279,14 @@ static void prepare(struct batch *batch, struct dlock_batch_op *const *ops)
     }
 }
 
-static void many_begin(struct batch *batch, struct redis_many *many, struct round *round)
+static void many_begin(struct batch *batch, struct many *many, struct round *round)
 {
-    const struct resp_keys *keys[REDIS_MANY_MOST];
+    const struct resp_keys *keys[MANY_MOST];
     struct redis_call_end *end = &round->ends[round->n];
 
     for (size_t i = 0; i < many->n; i++)
         keys[i] = batch->kind->keys(&batch->elements[many->which[i]]);
-    redis_many_begin(many, batch->kind->script, keys);
+    many_call_begin(many, batch->kind->script, keys);
     for (size_t i = 0; i < many->n; i++)
         batch->kind->words(&batch->elements[many->which[i]], &many->call.command);
     round->errors[round->n] = (struct dlock_error)DLOCK_ERROR_INIT;
@@ -221,10 +300,10 @@ static void many_begin_all(struct batch *batch, struct round *round)
 {
     batch->many_n = 0;
     for (size_t i = 0; i < batch->n; batch->many_n++) {
-        struct redis_many *many = &batch->many[batch->many_n];
+        struct many *many = &batch->many[batch->many_n];
 
         many->n = 0;
-        for (; i < batch->n && many->n < REDIS_MANY_MOST; i++)
+        for (; i < batch->n && many->n < MANY_MOST; i++)
             if (batch->elements[i].way == MANY)
                 many->which[many->n++] = i;
         if (many->n == 1)
@@ -292,18 +371,17 @@ static void alone_next(struct batch *batch, int batches)
 }
 
 /* Elements without an answer go on alone. */
-static void many_end(struct batch *batch, const struct redis_many *many,
-                     const struct redis_call_end *end)
+static void many_end(struct batch *batch, const struct many *many, const struct redis_call_end *end)
 {
     const char *at = end->status == DLOCK_OK ? end->reply->str : NULL;
-    bool is_over = at == NULL && redis_many_is_over(many, end->status);
+    bool is_over = at == NULL && many_is_over(many, end->status);
 
     for (size_t i = 0; i < many->n; i++) {
         struct element *element = &batch->elements[many->which[i]];
-        int64_t answer = at != NULL ? redis_many_next(&at) : 0;
+        int64_t answer = at != NULL ? many_next(&at) : 0;
 
         element->way = answer > 0 ? ENDED : ALONE;
-        element->is_in_doubt = redis_many_is_in_doubt(many, end->status);
+        element->is_in_doubt = many_is_in_doubt(many, end->status);
         if (answer > 0)
             batch->kind->done(batch->session, element, answer);
         else if (is_over)

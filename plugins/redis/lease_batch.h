@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* lease_batch.h - slots of plugin.h: trylock_batch and unlock_batch. Names that are free, or that
- * nobody waits for, share scripts (many.h). All scripts leave in one write; names that have to go
+ * nobody waits for, share scripts. All scripts leave in one write; names that have to go
  * their own way after a shared one leave in a second write. */
 #ifndef REDIS_LEASE_BATCH_H
 #define REDIS_LEASE_BATCH_H

@@ -11,8 +11,6 @@
 #include "lease_batch.h"
 #include "lib/secret.h"
 #include "lib/text_file.h"
-#include "list.h"
-#include "list_waiters.h"
 #include "net/tls.h"
 #include "redis/call/route.h"
 #include "redis/guard/view.h"
@@ -325,10 +323,10 @@ static const struct dlock_backend_ops redis_ops = {
     .dequeue = redis_lease_dequeue,
     .interrupt = redis_interrupt,
     .inspect = redis_inspect,
-    .list = redis_list,
+    .list = redis_inspect_list,
     .break_lock = redis_lease_break,
     .probe = redis_probe,
-    .list_waiters = redis_list_waiters,
+    .list_waiters = redis_inspect_waiters,
     .server_of = redis_route_server_of,
     .wait_any = redis_wait_any,
     .trylock_batch = redis_lease_batch_trylock,

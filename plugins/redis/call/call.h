@@ -6,7 +6,7 @@
  *
  *   it is a master, and the one that was judged:   each script looks by itself (same.lua)
  *   no replica follows it, or enough of them do:   each script (same.lua; guard.lua)
- *   what the failover guard compares with:         a look each second (guard.h)
+ *   what the failover guard compares with:         a look each second (view.h)
  *   what it gives: durability, eviction and so on: a look each 10 s, before a call that grants
  *
  * A connection whose server has changed takes no more requests. The next one judges the server
@@ -34,7 +34,7 @@ typedef bool redis_validate_fn(const struct redis_call *call, const redisReply *
  * What a call does to names. While the server of a connection has been up for less than
  * restart_guard, GRANTS and ADOPTS are not sent on it. In other calls `guarded`, a word of the
  * command, is "1" then, and the script passes nothing on; else it is "0". On a connection with the
- * failover guard the script looks at the guard itself (guard.h).
+ * failover guard the script looks at the guard itself (view.h).
  */
 enum redis_call_kind {
     REDIS_CALL_READS,

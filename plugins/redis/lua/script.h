@@ -26,7 +26,7 @@ enum redis_script_id {
     REDIS_SCRIPT_VIEW,
     REDIS_SCRIPT_CLUSTER_VIEW, /* looks at the slots, too */
     REDIS_SCRIPT_WAITERS,      /* also with key=raw: other programs have no queue */
-    REDIS_SCRIPT_ACQUIRE_MANY, /* many.h; without key=raw */
+    REDIS_SCRIPT_ACQUIRE_MANY, /* names of one batch; without key=raw */
     REDIS_SCRIPT_RELEASE_MANY,
     REDIS_SCRIPT_GUARDED_ACQUIRE_MANY
 };

@@ -5,7 +5,7 @@
  * A client has one session, which all its threads use at once. The session has a few connections
  * for requests (pool.h), which threads share (pipeline.h), and one on which grants arrive
  * (waiter.h). Every operation on a lock is one script in the server (call.h) and one round trip;
- * operations of a batch may share one (many.h);
+ * operations of a batch may share one (lease_batch.h);
  * name.lua says what the scripts store. plugins/resp has the parts that are shared with redlock.
  */
 #ifndef REDIS_SESSION_H

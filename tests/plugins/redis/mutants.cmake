@@ -110,7 +110,7 @@ dlt_add_guard_mutant(F3_a_look_counts_for_ever
   F3_a_master_that_stood_still_executes_nothing_of_what_waited
   lua/guard.lua "or age > tonumber(lasts) then" "then")
 dlt_add_guard_mutant(F4_takes_any_ttl F4_no_lease_is_longer_than_T
-  take.c "session->config.restart_guard_ms" "0")
+  lease.c "session->config.restart_guard_ms" "0")
 dlt_add_guard_mutant(F4_renews_for_any_time F4_no_lease_is_longer_than_T
   renew.c "session->config.restart_guard_ms" "0")
 dlt_add_guard_mutant(F3_forgets_that_replicas_left F3_an_old_master_that_is_followed_again_begins_anew

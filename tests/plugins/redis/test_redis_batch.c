@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/call/call.c plugins/redis/lease_batch.c plugins/redis/take.c */
-/* Tests: plugins/redis/release.c */
+/* Tests: plugins/redis/call/call.c plugins/redis/lease_batch.c plugins/redis/lease.c */
 /* Tests: plugins/redis/link/pipeline.c */
 /* Does each element of a batch get its own answer, also when the exchange is cut? (C19, BAT-1 to
  * BAT-4)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/inspect.c plugins/redis/list.c */
+/* Tests: plugins/redis/inspect.c */
 /* Do inspect and list show the holders, all of them, and nothing else? */
 #include "redis_kit.h"
 

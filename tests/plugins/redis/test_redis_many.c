@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/many.c plugins/redis/lease_batch.c */
+/* Tests: plugins/redis/lease_batch.c */
 /* One script for many names: is what comes of each name what its own script would have done, and is
  * what is wrong with one name nothing to the others? (C19, BAT-1)
  */

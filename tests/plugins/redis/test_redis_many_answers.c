@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/many.c plugins/redis/lease_batch.c plugins/redis/call/call.c */
+/* Tests: plugins/redis/lease_batch.c plugins/redis/call/call.c */
 /* A script for many names that is answered with nonsense or with an error, or whose second exchange
  * fails: what is said of each name, and how do the next batches ask? (C4, C9, C19, TRY-4)
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/list_waiters.c */
+/* Tests: plugins/redis/inspect.c */
 /* Does list_waiters show each live waiter of a name once, in the order of the queue? (C13) */
 #include "redis_kit.h"
 

@@ -387,7 +387,7 @@ mutant 59 "a batch takes a name that somebody waits for" "dlock_plugin_redis tes
 
 mutant 60 "an error that says nothing is taken for no" "dlock_plugin_redis test_redis_many_answers" \
     "test_redis_many_answers --filter 'answers/TRY_4_an_error_that_does_not*'" \
-    plugins/redis/many.c "many->call.refused && status == DLOCK_UNKNOWN" "many->call.refused && status == DLOCK_OK"
+    plugins/redis/lease_batch.c "many->call.outcome.refused && status == DLOCK_UNKNOWN" "many->call.outcome.refused && status == DLOCK_OK"
 
 mutant 61 "leases count from the answer to a shared exchange" "test_engine_combine" \
     "test_engine_combine --filter '*/C2_a_lease*'" \
