@@ -2,7 +2,6 @@
 #include "break.h"
 
 #include "errmap.h"
-#include "send.h"
 #include "txn.h"
 
 #include <stdlib.h>
@@ -134,8 +133,8 @@ static enum dlock_status run(struct breaking *breaking)
 
     etcd_inspect_range(&range, &breaking->keys);
     etcd_rpc_init(&rpc, ETCD_RANGE, 1);
-    status = etcd_send(breaking->session, &rpc, &range.base, false, breaking->deadline_ns,
-                       breaking->err);
+    status = etcd_exchange_one(&breaking->session->endpoints, &rpc, &range.base, false,
+                               breaking->deadline_ns, breaking->err);
     if (status == DLOCK_OK)
         status = holders_break(breaking,
                                (const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&rpc, 0));

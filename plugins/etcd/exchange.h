@@ -28,4 +28,18 @@ enum dlock_status etcd_exchange(struct etcd_endpoints *endpoints, struct etcd_rp
                                 size_t n, bool writes, int64_t deadline_ns,
                                 enum dlock_status *statuses, struct dlock_error *err);
 
+/* Adds the request to rpc, which is initialised, and sends it alone. Statuses of etcd_exchange.
+ * Always: etcd_rpc_fini. */
+static inline enum dlock_status etcd_exchange_one(struct etcd_endpoints *endpoints,
+                                                  struct etcd_rpc *rpc,
+                                                  const ProtobufCMessage *request, bool writes,
+                                                  int64_t deadline_ns, struct dlock_error *err)
+{
+    struct etcd_rpc *rpcs[] = {rpc};
+
+    if (!etcd_rpc_add(rpc, request))
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+    return etcd_exchange(endpoints, rpcs, 1, writes, deadline_ns, NULL, err);
+}
+
 #endif

@@ -2,7 +2,6 @@
 #include "keep.h"
 
 #include "lib/hex.h"
-#include "send.h"
 #include "txn.h"
 
 #define TRIES 3 /* while renewals change the key, or the lease ends before the key has it */
@@ -55,8 +54,8 @@ static enum dlock_status put(struct keeping *keeping, bool *kept)
     etcd_txn_if_unchanged(&txn, &keeping->keys, slot->mod_revision);
     etcd_txn_put(&txn.then, &keeping->keys, value, len, keeping->lease->id);
     etcd_rpc_init(&rpc, ETCD_TXN, 1);
-    status = etcd_send(keeping->session, &rpc, etcd_txn_request(&txn), true, req->deadline_ns,
-                       keeping->err);
+    status = etcd_exchange_one(&keeping->session->endpoints, &rpc, etcd_txn_request(&txn), true,
+                               req->deadline_ns, keeping->err);
     if (status == DLOCK_OK)
         *kept = ((const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&rpc, 0))->succeeded;
     keeping->unused =

@@ -5,7 +5,6 @@
  */
 #include "list.h"
 
-#include "send.h"
 #include "txn.h"
 
 #include <search.h>
@@ -176,7 +175,8 @@ static enum dlock_status page_read(struct listing *listing)
     range.limit = PAGE_KEYS;
     range.keys_only = true;
     etcd_rpc_init(&rpc, ETCD_RANGE, 1);
-    status = etcd_send(listing->session, &rpc, &range.base, false, due_ns(listing), listing->err);
+    status = etcd_exchange_one(&listing->session->endpoints, &rpc, &range.base, false,
+                               due_ns(listing), listing->err);
     if (status == DLOCK_OK)
         status =
             page_take(listing, (const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&rpc, 0));

@@ -192,14 +192,13 @@ void etcd_stock_revoke(struct etcd_stock *stock, struct etcd_lease *lease, int64
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
     Pb__LeaseRequest request = PB__LEASE_REQUEST__INIT;
-    struct etcd_rpc rpc, *rpcs[] = {&rpc};
+    struct etcd_rpc rpc;
 
     if (lease == NULL)
         return;
     request.id = lease->id;
     etcd_rpc_init(&rpc, ETCD_LEASE_REVOKE, 1);
-    if (etcd_rpc_add(&rpc, &request.base))
-        (void)etcd_exchange(stock->endpoints, rpcs, 1, false, deadline_ns, NULL, &ignored);
+    (void)etcd_exchange_one(stock->endpoints, &rpc, &request.base, false, deadline_ns, &ignored);
     etcd_rpc_fini(&rpc);
     free(lease);
 }

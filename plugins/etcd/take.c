@@ -3,7 +3,6 @@
 
 #include "lib/hex.h"
 #include "lib/time.h"
-#include "send.h"
 #include "txn.h"
 #include "unlock.h"
 
@@ -303,8 +302,8 @@ static enum dlock_status claim(struct take *take, uint32_t permit)
     etcd_txn_if_unchanged(&txn, &take->keys, slot->mod_revision);
     etcd_txn_put(&txn.then, &take->keys, value, len, slot->lease->id);
     etcd_rpc_init(&rpc, ETCD_TXN, 1);
-    status = etcd_send(take->session, &rpc, etcd_txn_request(&txn), true, take->req->deadline_ns,
-                       take->err);
+    status = etcd_exchange_one(&take->session->endpoints, &rpc, etcd_txn_request(&txn), true,
+                               take->req->deadline_ns, take->err);
     if (status == DLOCK_OK) {
         const Pb__TxnResponse *answer =
             (const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&rpc, 0);

@@ -4,7 +4,6 @@
 #include "errmap.h"
 #include "keep.h"
 #include "lib/hex.h"
-#include "send.h"
 #include "txn.h"
 
 #define TRIES 3 /* while renewals that are under way change the key */
@@ -93,8 +92,8 @@ static enum dlock_status delete_once(struct deletion *deletion, bool *again)
     etcd_txn_delete(&txn.then, key);
     etcd_queue_own(etcd_txn_range(&txn.otherwise), keys);
     etcd_rpc_init(&rpc, ETCD_TXN, 1);
-    status = etcd_send(deletion->session, &rpc, etcd_txn_request(&txn), true, req->deadline_ns,
-                       deletion->err);
+    status = etcd_exchange_one(&deletion->session->endpoints, &rpc, etcd_txn_request(&txn), true,
+                               req->deadline_ns, deletion->err);
     if (status == DLOCK_OK)
         status =
             judge(deletion, (const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&rpc, 0), again);
@@ -114,8 +113,8 @@ static enum dlock_status read_without_space(struct deletion *deletion, bool *pre
 
     etcd_queue_own(&range, &deletion->keys);
     etcd_rpc_init(&rpc, ETCD_RANGE, 1);
-    status = etcd_send(deletion->session, &rpc, &range.base, false, deletion->req->deadline_ns,
-                       deletion->err);
+    status = etcd_exchange_one(&deletion->session->endpoints, &rpc, &range.base, false,
+                               deletion->req->deadline_ns, deletion->err);
     if (status == DLOCK_OK) {
         kv = etcd_queue_find((const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&rpc, 0),
                              &deletion->keys);
@@ -138,8 +137,8 @@ static enum dlock_status delete_without_space(struct deletion *deletion)
     request.key = etcd_txn_bytes(deletion->keys.key, deletion->keys.key_len);
     request.prev_kv = true;
     etcd_rpc_init(&rpc, ETCD_DELETE, 1);
-    status = etcd_send(deletion->session, &rpc, &request.base, true, deletion->req->deadline_ns,
-                       deletion->err);
+    status = etcd_exchange_one(&deletion->session->endpoints, &rpc, &request.base, true,
+                               deletion->req->deadline_ns, deletion->err);
     if (status == DLOCK_OK)
         note_deleted(deletion, (const Pb__DeleteResponse *)(const void *)etcd_rpc_answer(&rpc, 0));
     etcd_rpc_fini(&rpc);
