@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/etcd/take.c plugins/etcd/keep.c plugins/etcd/unlock.c */
+/* Tests: plugins/etcd/take.c plugins/etcd/unlock.c */
 /* Tests: plugins/etcd/queue.c */
 /* Is a permit of a semaphore one holder's only, and does a name that is kept stay taken, also
  * beside waiters, lost leases and programs that know of neither? */
