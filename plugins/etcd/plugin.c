@@ -138,7 +138,7 @@ static enum dlock_status session_unlock(void *self, const struct dlock_request *
 static void session_forget(void *self, const struct dlock_request *req)
 {
     (void)self;
-    etcd_slot_drop(req->attempt);
+    etcd_queue_drop(req->attempt);
 }
 
 static enum dlock_status session_watch(void *self, const struct dlock_request *req,

@@ -9,7 +9,7 @@
  * A key of a semaphore holds the name when its value has a permit. A waiter puts the number into
  * its key when it is at the front: the keys before it, fewer than the limit, have permits all. No
  * younger key can do so before it, and a key without a waiter before it is put with its number only
- * if no key was put since the others were read (permit.h). So nobody else takes the same number.
+ * if no key was put since the others were read (take.h). So nobody else takes the same number.
  *
  * A key that is kept takes the name, or the permit, for nobody until its lease ends.
  */
@@ -87,5 +87,28 @@ enum dlock_status etcd_queue_older(struct etcd_session *session, struct etcd_que
                                    const struct etcd_keys *keys, bool shared, int64_t deadline_ns,
                                    struct dlock_error *err);
 void etcd_queue_end(struct etcd_question *question);
+
+/* ---- what the client knows of the key of an attempt ---- */
+
+/* What etcd_queue_judge found of the key, which has this lease. */
+void etcd_queue_note(struct etcd_slot *slot, struct etcd_lease *lease,
+                     const struct etcd_standing *standing);
+/* The key holds the name, or this permit, as it was put with this lease at a revision. */
+void etcd_queue_hold(struct etcd_slot *slot, struct etcd_lease *lease, int64_t revision,
+                     uint32_t permit);
+
+/* Forgets the key. Returns its lease, which belongs to the caller then; NULL: not known. */
+struct etcd_lease *etcd_queue_clear(struct etcd_slot *slot);
+/* The same, and drops the lease. Harmless twice. */
+void etcd_queue_drop(struct etcd_slot *slot);
+/* It is not known any more which lease the key has, or whether it was put. */
+void etcd_queue_doubt(struct etcd_slot *slot);
+
+/* What the store promises to a key with this lease, from the last request that kept it alive on. */
+int64_t etcd_queue_lease_ms(const struct etcd_slot *slot, int64_t ttl_ms);
+
+/* The grant of a name to the key. */
+void etcd_queue_grant(const struct etcd_session *session, const struct etcd_slot *slot,
+                      int64_t ttl_ms, struct dlock_grant *grant);
 
 #endif

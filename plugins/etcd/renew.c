@@ -101,7 +101,7 @@ static void part_done(struct etcd_session *session, struct part *part, int64_t r
         return;
     etcd_stock_put(&session->stock, slot->lease);
     slot->lease = part->longer;
-    op->grant.lease_ms = etcd_slot_lease_ms(slot, op->req->ttl_ms);
+    op->grant.lease_ms = etcd_queue_lease_ms(slot, op->req->ttl_ms);
 }
 
 static void part_judge(struct etcd_session *session, struct part *part, enum dlock_status status,
@@ -118,7 +118,7 @@ static void part_judge(struct etcd_session *session, struct part *part, enum dlo
         status = dlock_fail(err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
                             "an earlier request changed the key meanwhile");
         etcd_stock_put(&session->stock, part->longer);
-        etcd_slot_doubt(part->slot);
+        etcd_queue_doubt(part->slot);
     } else if (status == DLOCK_UNAVAILABLE) {
         etcd_stock_put(&session->stock, part->longer);
     } else if (status == DLOCK_LOST) {
@@ -126,7 +126,7 @@ static void part_judge(struct etcd_session *session, struct part *part, enum dlo
         etcd_stock_drop(part->longer);
     } else {
         etcd_stock_drop(part->longer);
-        etcd_slot_doubt(part->slot);
+        etcd_queue_doubt(part->slot);
     }
     if (part->downgrade)
         part->change->op->status = status;
@@ -212,7 +212,7 @@ struct batch {
 
 static enum dlock_status lost(struct etcd_slot *slot, struct dlock_error *err)
 {
-    etcd_slot_drop(slot);
+    etcd_queue_drop(slot);
     return dlock_fail(err, ETCD_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
 }
 
@@ -259,13 +259,13 @@ static enum dlock_status slot_find(struct batch *batch, struct element *element)
         etcd_queue_ask(batch->session, &question, &element->keys, is_shared(element),
                        element->slot->create_revision, NULL, batch->deadline_ns, batch->err);
 
-    etcd_slot_doubt(element->slot);
+    etcd_queue_doubt(element->slot);
     if (status == DLOCK_OK && !question.standing.holds) {
         status = lost(element->slot, batch->err);
     } else if (status == DLOCK_OK) {
         lease = etcd_stock_adopt(question.standing.lease_id);
         if (lease != NULL)
-            etcd_slot_note(element->slot, lease, &question.standing);
+            etcd_queue_note(element->slot, lease, &question.standing);
         else
             status = dlock_fail(batch->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a lease");
     }
@@ -395,7 +395,7 @@ static const Pb__KeyValue *element_judge(struct batch *batch, size_t i)
         return NULL;
     }
     if (kv->lease != lease->id || kv->mod_revision != element->slot->mod_revision) {
-        etcd_slot_doubt(element->slot);
+        etcd_queue_doubt(element->slot);
         op->status = dlock_fail(batch->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
                                 "an earlier request changed the key meanwhile");
         return NULL;
@@ -407,7 +407,7 @@ static const Pb__KeyValue *element_judge(struct batch *batch, size_t i)
     etcd_stock_alive(lease, &batch->alive, batch->sent_ns);
     lease->ttl_ms = alive_of(batch, i) * MS_PER_S;
     op->status = DLOCK_OK;
-    op->grant.lease_ms = etcd_slot_lease_ms(element->slot, op->req->ttl_ms);
+    op->grant.lease_ms = etcd_queue_lease_ms(element->slot, op->req->ttl_ms);
     if (!is_one_of_many(element) && answer->count > 0 && answer->count < UINT32_MAX)
         op->grant.waiters = (uint32_t)answer->count - 1;
     return kv;

@@ -10,7 +10,7 @@
 #ifndef ETCD_RENEW_H
 #define ETCD_RENEW_H
 
-#include "slot.h"
+#include "queue.h"
 
 enum dlock_status etcd_renew(struct etcd_session *session, struct dlock_lease_op *const *ops,
                              size_t n, int64_t deadline_ns, struct dlock_error *err);

@@ -5,7 +5,7 @@
  *
  * Every holder and every waiter of a name has a key of its own (keys.h), and the keys in the order
  * of their creation are the queue (queue.h). A key ends with its lease (stock.h). take.h puts the
- * key, unlock.h deletes it, renew.h keeps the lease alive, change.h gives the key another lease or
+ * key, unlock.h deletes it, renew.h keeps the lease alive and gives the key another lease or
  * another mode, watch.h waits for the end of the key before it.
  */
 #ifndef ETCD_SESSION_H
@@ -25,7 +25,7 @@ struct etcd_session {
     _Atomic bool reads_apart; /* a transaction with all reads of a renewal was too large */
 };
 
-/* dlock_request.attempt: zeroed by core. slot.h has what is done with it. */
+/* dlock_request.attempt: zeroed by core. queue.h has what is done with it. */
 struct etcd_slot {
     struct etcd_lease *lease;   /* the one that the key has; NULL: none, or not known */
     int64_t create_revision;    /* of the key; 0: not known */

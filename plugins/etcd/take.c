@@ -219,7 +219,7 @@ static void flight_end(struct take *take)
 /* The key holds the name. */
 static enum dlock_status stand_grant(struct take *take)
 {
-    etcd_slot_grant(take->session, take->slot, take->req->ttl_ms, take->grant);
+    etcd_queue_grant(take->session, take->slot, take->req->ttl_ms, take->grant);
     return DLOCK_OK;
 }
 
@@ -273,7 +273,7 @@ static enum dlock_status stands(struct take *take, const struct etcd_standing *s
     take->grant->flags |= DLOCK_GRANT_QUEUED;
     take->grant->fence =
         (uint64_t)take->slot->create_revision * take->session->config.fence_scale - 1;
-    take->grant->lease_ms = etcd_slot_lease_ms(take->slot, take->req->ttl_ms);
+    take->grant->lease_ms = etcd_queue_lease_ms(take->slot, take->req->ttl_ms);
     return DLOCK_BUSY;
 }
 
@@ -313,7 +313,7 @@ static enum dlock_status claim(struct take *take, uint32_t permit)
         else
             status = claimed(take, answer->header->revision, permit);
     } else if (status != DLOCK_UNAVAILABLE && status != DLOCK_LOST) {
-        etcd_slot_doubt(slot);
+        etcd_queue_doubt(slot);
     }
     etcd_rpc_fini(&rpc);
     return status;
@@ -332,13 +332,13 @@ static enum dlock_status slot_ask_once(struct take *take, bool *known)
     if (status == DLOCK_OK && question.standing.create_revision == slot->create_revision &&
         question.standing.lease_id == slot->lease->id && question.alive_ms > 0 &&
         !question.standing.kept) {
-        etcd_slot_note(slot, slot->lease, &question.standing);
+        etcd_queue_note(slot, slot->lease, &question.standing);
         *known = true;
         status = etcd_queue_has_room(&question.standing)
                      ? claim(take, etcd_queue_permit(&question.standing))
                      : stands(take, &question.standing);
     } else if (status == DLOCK_OK) {
-        etcd_slot_drop(slot); /* deleted, or about to go with its lease */
+        etcd_queue_drop(slot); /* deleted, or about to go with its lease */
     }
     etcd_queue_end(&question);
     return status;
@@ -370,7 +370,7 @@ static enum dlock_status stand_find(struct take *take, bool *known)
         if (lease == NULL)
             status = flight_no_memory(take);
         else
-            etcd_slot_note(take->slot, lease, &question.standing);
+            etcd_queue_note(take->slot, lease, &question.standing);
     }
     etcd_queue_end(&question);
     return lease != NULL ? slot_ask(take, known) : status;
@@ -382,7 +382,7 @@ static enum dlock_status stand_ask(struct take *take, bool *known)
 {
     if (take->slot->lease != NULL && take->slot->create_revision != 0)
         return slot_ask(take, known);
-    etcd_slot_drop(take->slot);
+    etcd_queue_drop(take->slot);
     return stand_find(take, known);
 }
 
@@ -424,7 +424,7 @@ static enum dlock_status stand_put(struct take *take, struct etcd_lease *lease,
     enum dlock_status status = DLOCK_INTERNAL;
 
     take->put = true;
-    etcd_slot_note(take->slot, lease, standing);
+    etcd_queue_note(take->slot, lease, standing);
     flight_keep(take, lease);
     status = standing->further == 0 && !etcd_queue_has_room(standing) ? stands(take, standing)
                                                                       : slot_ask(take, &known);
@@ -502,7 +502,7 @@ static enum dlock_status taken(struct take *take, uint32_t permit)
 
     if (answer->header == NULL || answer->header->revision <= 0)
         return stand_nonsense(take);
-    etcd_slot_hold(take->slot, take->full, answer->header->revision, permit);
+    etcd_queue_hold(take->slot, take->full, answer->header->revision, permit);
     flight_keep(take, take->full);
     take->grant->waiters = 0;
     return stand_grant(take);
@@ -690,7 +690,7 @@ static enum dlock_status try_judge(struct take *take)
     struct etcd_standing standing = {0};
 
     if (answer->succeeded && answer->header != NULL && answer->header->revision > 0) {
-        etcd_slot_hold(take->slot, take->full, answer->header->revision, 0);
+        etcd_queue_hold(take->slot, take->full, answer->header->revision, 0);
         flight_keep(take, take->full);
         take->grant->waiters = 0;
         return stand_grant(take);

@@ -14,7 +14,7 @@
 #ifndef ETCD_TAKE_H
 #define ETCD_TAKE_H
 
-#include "slot.h"
+#include "queue.h"
 
 enum dlock_status etcd_take(struct etcd_session *session, const struct dlock_request *req,
                             struct dlock_grant *grant, struct dlock_error *err);

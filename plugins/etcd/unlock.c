@@ -36,13 +36,13 @@ static enum dlock_status keep_find(struct keeping *keeping)
     enum dlock_status status = etcd_queue_ask(keeping->session, &question, &keeping->keys, false, 0,
                                               NULL, keeping->req->deadline_ns, keeping->err);
 
-    etcd_slot_drop(keeping->slot);
+    etcd_queue_drop(keeping->slot);
     if (status == DLOCK_OK && !question.standing.holds)
         status = DLOCK_LOST;
     if (status == DLOCK_OK) {
         lease = etcd_stock_adopt(question.standing.lease_id);
         if (lease != NULL)
-            etcd_slot_note(keeping->slot, lease, &question.standing);
+            etcd_queue_note(keeping->slot, lease, &question.standing);
         else
             status = dlock_fail(keeping->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a lease");
     }
@@ -80,13 +80,13 @@ static enum dlock_status keep_put(struct keeping *keeping, bool *kept)
 static enum dlock_status keep_judge(struct keeping *keeping, enum dlock_status status, bool kept)
 {
     if (status == DLOCK_OK && kept) {
-        etcd_stock_put(&keeping->session->stock, etcd_slot_clear(keeping->slot)); /* has no key */
+        etcd_stock_put(&keeping->session->stock, etcd_queue_clear(keeping->slot)); /* has no key */
     } else if (status == DLOCK_LOST) { /* nothing was put; the claim has another lease */
         etcd_stock_drop(keeping->lease);
         keeping->lease = NULL;
         status = DLOCK_OK;
     } else if (status != DLOCK_UNAVAILABLE) {
-        etcd_slot_doubt(keeping->slot);
+        etcd_queue_doubt(keeping->slot);
     }
     return status;
 }
@@ -283,7 +283,7 @@ enum dlock_status etcd_unlock_delete(struct etcd_session *session, const struct 
                                      bool *deleted, struct dlock_error *err)
 {
     struct deletion deletion = {
-        .session = session, .req = req, .err = err, .lease = etcd_slot_clear(req->attempt)};
+        .session = session, .req = req, .err = err, .lease = etcd_queue_clear(req->attempt)};
     enum dlock_status status = DLOCK_INTERNAL;
 
     keys_make(&deletion.keys, session, req);
@@ -326,7 +326,7 @@ enum dlock_status etcd_unlock(struct etcd_session *session, const struct dlock_r
     if (dlock_request_keep_ms(req) > 0)
         return keep(session, req, err);
     if (!holds) {
-        etcd_slot_drop(req->attempt);
+        etcd_queue_drop(req->attempt);
         status = holds_ask(session, req, &holds, err);
     }
     if (status == DLOCK_OK && holds)

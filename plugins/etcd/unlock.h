@@ -15,7 +15,7 @@
 #ifndef ETCD_UNLOCK_H
 #define ETCD_UNLOCK_H
 
-#include "slot.h"
+#include "queue.h"
 
 enum dlock_status etcd_unlock(struct etcd_session *session, const struct dlock_request *req,
                               struct dlock_error *err);

@@ -149,9 +149,9 @@ static enum dlock_status stands(struct watch *watch, const struct etcd_standing 
     if (standing->create_revision == 0 || standing->kept || etcd_queue_has_room(standing))
         return DLOCK_BUSY; /* it is over, or a permit is free */
     *moved = standing->front != slot->front || is_other(slot, predecessor);
-    etcd_slot_note(slot, slot->lease, standing);
+    etcd_queue_note(slot, slot->lease, standing);
     if (standing->holds) {
-        etcd_slot_grant(watch->session, slot, watch->req->ttl_ms, watch->grant);
+        etcd_queue_grant(watch->session, slot, watch->req->ttl_ms, watch->grant);
         watch->grant->waiters = !watch->shared && !watch->permit && standing->keys > 0
                                     ? standing->keys - 1
                                 : standing->keys == 1 ? 0

@@ -10,7 +10,7 @@
 #ifndef ETCD_WATCH_H
 #define ETCD_WATCH_H
 
-#include "slot.h"
+#include "queue.h"
 
 enum dlock_status etcd_watch(struct etcd_session *session, const struct dlock_request *req,
                              struct dlock_grant *grant, struct dlock_error *err);

@@ -4,7 +4,7 @@
 /* What happens between two exchanges of one call, and what an attempt leaves to the next one. */
 #include "between_kit.h"
 #include "lib/time.h"
-#include "slot.h"
+#include "queue.h"
 
 static int64_t lease_of(const struct dlt_request *request)
 {

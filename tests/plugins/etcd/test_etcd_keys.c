@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/etcd/keys.c plugins/etcd/value.c plugins/etcd/txn.c plugins/etcd/slot.c */
+/* Tests: plugins/etcd/keys.c plugins/etcd/value.c plugins/etcd/txn.c plugins/etcd/queue.c */
 /* Which keys does a name have, and which place has a key in the queue of its name? */
 #include "keys.h"
 #include "queue.h"
-#include "slot.h"
 #include "value.h"
 
 #include <criterion/criterion.h>
@@ -290,15 +289,15 @@ Test(slot, UNL_4_cleared_it_has_nothing_left)
     queue_is("xx", revisions, false);
     kvs[1].key = (ProtobufCBinaryData){8, other};
     etcd_queue_judge(&standing, list[0], &answer, false);
-    etcd_slot_note(&slot, lease, &standing);
+    etcd_queue_note(&slot, lease, &standing);
     cr_assert_eq(slot.predecessor_len, 8);
     cr_assert_not(slot.holds);
-    cr_assert_eq(etcd_slot_clear(&slot), lease);
+    cr_assert_eq(etcd_queue_clear(&slot), lease);
     cr_assert_null(slot.predecessor);
     cr_assert_eq(slot.create_revision, 0);
     cr_assert_null(slot.lease);
     cr_assert(slot.interrupted, "sticky [INT-2]");
-    etcd_slot_drop(&slot);
+    etcd_queue_drop(&slot);
     etcd_stock_drop(lease);
 }
 
@@ -310,16 +309,16 @@ Test(slot, TRY_6_the_fence_is_the_revision_at_a_scale)
     struct dlock_grant grant = {.struct_size = sizeof grant};
 
     lease->ttl_ms = 3000;
-    etcd_slot_hold(&slot, lease, 100, 0);
-    etcd_slot_grant(&session, &slot, 60000, &grant);
+    etcd_queue_hold(&slot, lease, 100, 0);
+    etcd_queue_grant(&session, &slot, 60000, &grant);
     cr_assert_eq(grant.fence, 3200);
     cr_assert_eq(grant.fence_room, 31);
     cr_assert_eq(grant.lease_ms, 3000, "not more than the lease has");
-    etcd_slot_grant(&session, &slot, 300, &grant);
+    etcd_queue_grant(&session, &slot, 300, &grant);
     cr_assert_eq(grant.lease_ms, 300, "not more than was asked for");
     session.config.fence_scale = 1;
-    etcd_slot_grant(&session, &slot, 300, &grant);
+    etcd_queue_grant(&session, &slot, 300, &grant);
     cr_assert_eq(grant.fence, 100);
     cr_assert_eq(grant.fence_room, 0);
-    etcd_slot_drop(&slot);
+    etcd_queue_drop(&slot);
 }

@@ -251,7 +251,7 @@ mutant 28 "a watch begins at a revision of the past" "$etcd" \
 
 mutant 29 "a fence without room for the hand-offs of a client" "$etcd" \
     "$(slots etcd etcd fence_rises 'etcd://127.0.0.1:{port}/locks') --grid 1000" \
-    plugins/etcd/slot.c "grant->fence = (uint64_t)slot->create_revision * scale;" \
+    plugins/etcd/queue.c "grant->fence = (uint64_t)slot->create_revision * scale;" \
     "grant->fence = (uint64_t)slot->create_revision;"
 
 mutant 30 "a waiter does not watch its own entry" "$etcd" \
