@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "break.h"
 
-#include "errmap.h"
+#include "rpc.h"
 #include "txn.h"
 
 #include <stdlib.h>
@@ -159,7 +159,7 @@ enum dlock_status etcd_break(struct etcd_session *session, const unsigned char *
     breaking->err = err;
     etcd_keys_make(&breaking->keys, &session->config, name, name_len, NULL);
     status = run(breaking);
-    breaking->no_space = status == DLOCK_UNKNOWN && etcd_errmap_no_space(err);
+    breaking->no_space = status == DLOCK_UNKNOWN && etcd_rpc_no_space(err);
     if (breaking->no_space)
         status = run(breaking);
     ended = breaking->ended;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "connect.h"
-#include "errmap.h"
 #include "lib/printable.h"
 #include "net/stream.h"
 #include "rpc.h"
@@ -112,7 +111,7 @@ static enum dlock_status call_judge(struct setup *setup, const struct etcd_rpc *
 {
     const struct etcd_call *call = &rpc->call;
     enum stream_result failed = etcd_channel_failed(setup->channel);
-    enum dlock_status status = etcd_errmap_judge(call).status;
+    enum dlock_status status = etcd_rpc_judge(call).status;
     bool silent = false;
 
     if (rpc->no_memory)
@@ -133,7 +132,7 @@ static enum dlock_status call_judge(struct setup *setup, const struct etcd_rpc *
     if (silent && stream_wants_tls(setup->cluster->host, setup->address, setup->deadline_ns))
         return fail(setup, DLOCK_PROTOCOL, "the server speaks TLS: write etcds://");
     return fail_more(setup, status, call->grpc_status, call->text,
-                     silent ? ": does it want TLS, etcds://?" : etcd_errmap_hint(call));
+                     silent ? ": does it want TLS, etcds://?" : etcd_rpc_hint(call));
 }
 
 /* ---- login ---- */
@@ -265,7 +264,7 @@ static enum dlock_status read_check(struct setup *setup, const struct etcd_rpc *
     if (status == DLOCK_OK)
         etcd_cluster_check(setup->cluster, setup->revision, etcd_rpc_revision(rpc),
                            setup->member->endpoint);
-    else if (status == DLOCK_AUTH && !etcd_errmap_judge(&rpc->call).login && setup->answered)
+    else if (status == DLOCK_AUTH && !etcd_rpc_judge(&rpc->call).login && setup->answered)
         status = DLOCK_OK;
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "exchange.h"
-#include "errmap.h"
+#include "rpc.h"
 
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ struct outcome {
 static void part_judge(struct flight *flight, struct part *part, struct outcome *outcome)
 {
     struct etcd_rpc *rpc = part->rpc;
-    struct etcd_verdict verdict = etcd_errmap_judge(&rpc->call);
+    struct etcd_verdict verdict = etcd_rpc_judge(&rpc->call);
 
     part->status = part_status(flight, rpc, &verdict);
     part->pending = is_repeatable(flight, rpc, &verdict);
@@ -178,7 +178,7 @@ static enum dlock_status flight_status(struct flight *flight)
                           flight->endpoint);
     return dlock_fail(flight->err, ETCD_ORIGIN, worst->status, worst->rpc->call.grpc_status,
                       "%s: %s%s", flight->endpoint, worst->rpc->call.text,
-                      etcd_errmap_hint(&worst->rpc->call));
+                      etcd_rpc_hint(&worst->rpc->call));
 }
 
 /* A member that does not know yet that it is the leader no more keeps leases alive in its own

@@ -6,12 +6,12 @@
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
 #include "break.h"
-#include "errmap.h"
 #include "list.h"
 #include "list_waiters.h"
 #include "net/tls.h"
 #include "probe.h"
 #include "renew.h"
+#include "rpc.h"
 #include "take.h"
 #include "unlock.h"
 #include "watch.h"
@@ -69,7 +69,7 @@ static enum dlock_status least_find(struct etcd_session *session, int64_t deadli
     if (status == DLOCK_OK) {
         etcd_stock_set_least(&session->stock, lease->ttl_ms);
         etcd_stock_put(&session->stock, lease);
-    } else if (status == DLOCK_UNAVAILABLE && etcd_errmap_no_space(err)) {
+    } else if (status == DLOCK_UNAVAILABLE && etcd_rpc_no_space(err)) {
         etcd_stock_set_least(&session->stock, ASSUMED_LEAST_MS);
         err->code = 0;
         err->message[0] = '\0';

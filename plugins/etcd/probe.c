@@ -2,7 +2,7 @@
 #include "probe.h"
 
 #include "connect.h"
-#include "errmap.h"
+#include "rpc.h"
 
 #include <string.h>
 
@@ -98,7 +98,7 @@ static bool answers_ask(struct answers *answers, const struct etcd_config *confi
 static const ProtobufCMessage *answer_of(const struct report *report, const char *name,
                                          const struct etcd_rpc *rpc)
 {
-    if (etcd_errmap_judge(&rpc->call).status == DLOCK_OK && rpc->count == 1)
+    if (etcd_rpc_judge(&rpc->call).status == DLOCK_OK && rpc->count == 1)
         return etcd_rpc_answer(rpc, 0);
     tell(report, name, rpc->call.text[0] != '\0' ? rpc->call.text : "not known", NULL);
     return NULL;
@@ -147,7 +147,7 @@ static void keys_tell(const struct report *report, const struct etcd_rpc *rpc)
     const Pb__RangeResponse *answer = NULL;
     char found[64];
 
-    if (rpc->call.end == ETCD_ANSWERED && etcd_errmap_judge(&rpc->call).status == DLOCK_AUTH) {
+    if (rpc->call.end == ETCD_ANSWERED && etcd_rpc_judge(&rpc->call).status == DLOCK_AUTH) {
         tell(report, "keys", "no right to read all keys of the prefix",
              "locks may work, if the user has rights on their names; a list of locks does not");
         return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "renew.h"
 
-#include "errmap.h"
 #include "lib/hex.h"
+#include "rpc.h"
 #include "txn.h"
 #include "value.h"
 
@@ -441,8 +441,8 @@ static void batch_run(struct batch *batch)
 
     batch->one_txn = batch->n > FEW && !atomic_load(&session->reads_apart);
     if (fly(batch) != DLOCK_OK && batch->one_txn &&
-        (etcd_errmap_no_space(batch->err) || etcd_errmap_too_many_ops(batch->err))) {
-        if (etcd_errmap_too_many_ops(batch->err))
+        (etcd_rpc_no_space(batch->err) || etcd_rpc_too_many_ops(batch->err))) {
+        if (etcd_rpc_too_many_ops(batch->err))
             atomic_store(&session->reads_apart, true);
         requests_free(batch);
         batch->one_txn = false;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* rpc.h - a call of one method with messages of etcd.proto: packed, sent in a flight, unpacked. */
+/*
+ * rpc.h - a call of one method with messages of etcd.proto: packed, sent with others, unpacked; and
+ * what its end means for a lock: the errors of gRPC and of etcd.
+ */
 #ifndef ETCD_RPC_H
 #define ETCD_RPC_H
 
@@ -55,5 +58,27 @@ int64_t etcd_rpc_revision(const struct etcd_rpc *rpc);
 uint64_t etcd_rpc_term(const struct etcd_rpc *rpc);
 /* True: the method changes something that matters to others. */
 bool etcd_rpc_writes(const struct etcd_rpc *rpc);
+
+/* The status of gRPC (dlock_error.code) of a request that the cluster has no space for; and of
+ * others, as when a proxy limits their rate. */
+#define ETCD_NO_SPACE 8
+
+struct etcd_verdict {
+    enum dlock_status status; /* as exchange.h lists them */
+    bool unprocessed;         /* certainly nothing was executed */
+    bool elsewhere;           /* the member cannot serve: use another one */
+    bool login;               /* without a login, or the token is too old: log in (again) */
+};
+
+/* call has ended, and is taken for a write: see etcd_exchange for others. */
+struct etcd_verdict etcd_rpc_judge(const struct etcd_call *call);
+/* What the reader of the error can do, to be put behind it; "": nothing is known. */
+const char *etcd_rpc_hint(const struct etcd_call *call);
+/* err, of an exchange: the cluster has no space. Versions without the repair of etcd's issue 13429
+ * refuse every transaction then, also one that only reads or deletes, and execute other requests
+ * that only read or delete. */
+bool etcd_rpc_no_space(const struct dlock_error *err);
+/* A transaction is larger than the members allow (--max-txn-ops): nothing was executed. */
+bool etcd_rpc_too_many_ops(const struct dlock_error *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "unlock.h"
 
-#include "errmap.h"
 #include "lib/hex.h"
+#include "rpc.h"
 #include "txn.h"
 
 #define TRIES 3 /* while renewals change the key, or the lease ends before the key has it */
@@ -271,7 +271,7 @@ static enum dlock_status run(struct deletion *deletion)
 
     for (int i = 0; i < TRIES && status == DLOCK_OK && again; i++)
         status = delete_once(deletion, &again);
-    if (status == DLOCK_UNKNOWN && etcd_errmap_no_space(deletion->err))
+    if (status == DLOCK_UNKNOWN && etcd_rpc_no_space(deletion->err))
         status = delete_without_space(deletion);
     else if (status == DLOCK_OK && again)
         status = dlock_fail(deletion->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,

@@ -2,7 +2,7 @@
 /* Tests: plugins/etcd/channel.c plugins/etcd/http2.c plugins/etcd/call.c */
 /* What becomes of a call, whatever the server says and when: the test is the server, frame by
  * frame. */
-#include "errmap.h"
+#include "rpc.h"
 #include "scripted_fixture.h"
 
 TestSuite(etcd_channel, .init = open_channel, .fini = close_channel, .timeout = 30);
@@ -213,7 +213,7 @@ Test(etcd_channel, TRY_4_a_balancer_that_has_nobody_who_serves)
         begin(&one, NULL);
         cr_assert(dlt_frame_headers(server, FLAG_END_STREAM, (uint32_t)(1 + 2 * i), headers));
         ENDS(&one, ETCD_CUT, "HTTP status");
-        cr_assert_eq(etcd_errmap_judge(&one.call).status, DLOCK_UNKNOWN);
+        cr_assert_eq(etcd_rpc_judge(&one.call).status, DLOCK_UNKNOWN);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/etcd/errmap.c */
+/* Tests: plugins/etcd/rpc.c */
 /* What etcd says, and what may have been executed then. */
-#include "errmap.h"
+#include "rpc.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@ enum { UNPROCESSED = 1, ELSEWHERE = 2, LOGIN = 4 };
 
 static void want(const struct etcd_call *call, enum dlock_status status, int flags)
 {
-    struct etcd_verdict verdict = etcd_errmap_judge(call);
+    struct etcd_verdict verdict = etcd_rpc_judge(call);
 
     cr_assert_eq(verdict.status, status, "%d %s: %d", call->grpc_status, call->text,
                  (int)verdict.status);
@@ -105,6 +105,6 @@ Test(errmap, only_one_text_says_that_there_is_no_space)
         struct dlock_error err = DLOCK_ERROR_INIT;
 
         (void)dlock_fail(&err, "etcd", DLOCK_UNKNOWN, errors[i].code, "%s", errors[i].message);
-        cr_assert_eq(etcd_errmap_no_space(&err), errors[i].no_space, "%s", errors[i].message);
+        cr_assert_eq(etcd_rpc_no_space(&err), errors[i].no_space, "%s", errors[i].message);
     }
 }
