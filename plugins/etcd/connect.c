@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "connect.h"
+
 #include "lib/printable.h"
 #include "net/stream.h"
 #include "rpc.h"
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOG_WARNING    1 /* DLOCK_LOG_WARNING of dlock.h */
 #define SECRET_SIZE    4096
 #define AUTHORITY_SIZE (ADDRESS_HOST_MAX + 16)
 #define LEAST_MAJOR    3
@@ -211,6 +213,31 @@ static enum dlock_status login(struct setup *setup)
 
 /* ---- checks ---- */
 
+/* False: this is another cluster than before. */
+static bool cluster_is_same(struct etcd_cluster *cluster, uint64_t id)
+{
+    uint64_t before = 0;
+
+    return atomic_compare_exchange_strong(&cluster->id, &before, id) || before == id;
+}
+
+/* The members agreed on this revision after `before` was the greatest one. endpoint: the member
+ * that says so. */
+static void revision_check(struct etcd_cluster *cluster, int64_t before, int64_t revision,
+                           const char *endpoint)
+{
+    char line[300];
+
+    etcd_connect_note(cluster, revision);
+    if (revision >= before || atomic_exchange(&cluster->warned, true))
+        return;
+    (void)snprintf(line, sizeof line,
+                   "%s: the cluster has lost data: its revision went back from %lld to %lld. "
+                   "Locks may be lost, and fencing tokens may repeat",
+                   endpoint, (long long)before, (long long)revision);
+    cluster->host->log(cluster->host->ctx, LOG_WARNING, line);
+}
+
 static enum dlock_status version_check(struct setup *setup, const char *version)
 {
     char *end = NULL, text[80];
@@ -230,7 +257,7 @@ static enum dlock_status version_check(struct setup *setup, const char *version)
 static enum dlock_status cluster_check(struct setup *setup, uint64_t id)
 {
     setup->member->cluster_id = id;
-    if (etcd_cluster_is_same(setup->cluster, id))
+    if (cluster_is_same(setup->cluster, id))
         return DLOCK_OK;
     return fail(setup, DLOCK_CONFIG,
                 "it belongs to another cluster than the member before; locks in two clusters "
@@ -262,8 +289,8 @@ static enum dlock_status read_check(struct setup *setup, const struct etcd_rpc *
     enum dlock_status status = call_judge(setup, rpc);
 
     if (status == DLOCK_OK)
-        etcd_cluster_check(setup->cluster, setup->revision, etcd_rpc_revision(rpc),
-                           setup->member->endpoint);
+        revision_check(setup->cluster, setup->revision, etcd_rpc_revision(rpc),
+                       setup->member->endpoint);
     else if (status == DLOCK_AUTH && !etcd_rpc_judge(&rpc->call).login && setup->answered)
         status = DLOCK_OK;
     return status;

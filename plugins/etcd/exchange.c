@@ -71,7 +71,7 @@ static void part_judge(struct flight *flight, struct part *part, struct outcome 
     part->status = part_status(flight, rpc, &verdict);
     part->pending = is_repeatable(flight, rpc, &verdict);
     if (part->status == DLOCK_OK)
-        etcd_cluster_note(&flight->endpoints->cluster, etcd_rpc_revision(rpc));
+        etcd_connect_note(&flight->endpoints->cluster, etcd_rpc_revision(rpc));
     outcome->retire = outcome->retire || verdict.elsewhere || is_login(flight, &verdict);
     outcome->again = outcome->again || part->pending;
     outcome->in_doubt = outcome->in_doubt || part->status == DLOCK_UNKNOWN ||

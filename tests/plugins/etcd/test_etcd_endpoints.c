@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/etcd/cluster.c plugins/etcd/endpoints.c plugins/etcd/connect.c
+/* Tests: plugins/etcd/connect.c plugins/etcd/endpoints.c plugins/etcd/connect.c
  * plugins/etcd/exchange.c */
 /* Members that hang, end, have no leader, forget, or belong to another cluster; connections that
  * are cut before, in and after a request. */
