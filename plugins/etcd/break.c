@@ -103,10 +103,10 @@ static enum dlock_status flush(struct breaking *breaking)
 
 static enum dlock_status holders_break(struct breaking *breaking, const Pb__RangeResponse *answer)
 {
-    const size_t holders = etcd_inspect_holders(answer);
+    const size_t holders = etcd_admin_holders(answer);
     enum dlock_status status = DLOCK_OK;
 
-    if (!etcd_inspect_is_sound(answer, &breaking->keys))
+    if (!etcd_admin_is_sound(answer, &breaking->keys))
         return dlock_fail(breaking->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
                           "an answer with keys that are not of the name");
     for (size_t i = 0; i < holders && status == DLOCK_OK; i++) {
@@ -131,7 +131,7 @@ static enum dlock_status run(struct breaking *breaking)
     struct etcd_rpc rpc;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    etcd_inspect_range(&range, &breaking->keys);
+    etcd_admin_range(&range, &breaking->keys);
     etcd_rpc_init(&rpc, ETCD_RANGE, 1);
     status = etcd_exchange_one(&breaking->session->endpoints, &rpc, &range.base, false,
                                breaking->deadline_ns, breaking->err);
@@ -142,9 +142,9 @@ static enum dlock_status run(struct breaking *breaking)
     return status;
 }
 
-enum dlock_status etcd_break(struct etcd_session *session, const unsigned char *name,
-                             uint32_t name_len, const char *owner, int64_t deadline_ns,
-                             struct dlock_error *err)
+enum dlock_status etcd_admin_break(struct etcd_session *session, const unsigned char *name,
+                                   uint32_t name_len, const char *owner, int64_t deadline_ns,
+                                   struct dlock_error *err)
 {
     struct breaking *breaking = calloc(1, sizeof *breaking);
     size_t ended = 0;

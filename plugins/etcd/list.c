@@ -25,10 +25,10 @@ struct listing {
     size_t end_len;
     unsigned char *from; /* the first key of the next page; malloced */
     size_t from_len;
-    struct etcd_inspect_name names[ETCD_INSPECT_MOST]; /* found, not yet listed */
+    struct etcd_admin_name names[ETCD_ADMIN_MOST]; /* found, not yet listed */
     size_t count;
-    struct etcd_inspect_name last; /* the last one that was found */
-    void *listed;                  /* key=raw: for tsearch */
+    struct etcd_admin_name last; /* the last one that was found */
+    void *listed;                /* key=raw: for tsearch */
     bool stopped, more;
 };
 
@@ -78,16 +78,16 @@ static bool range_set(struct listing *listing)
 
 static int name_compare(const void *a, const void *b)
 {
-    const struct etcd_inspect_name *x = a, *y = b;
+    const struct etcd_admin_name *x = a, *y = b;
     int order = memcmp(x->bytes, y->bytes, x->len < y->len ? x->len : y->len);
 
     return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
 }
 
 /* False: no memory. */
-static bool is_listed(struct listing *listing, const struct etcd_inspect_name *name, bool *listed)
+static bool is_listed(struct listing *listing, const struct etcd_admin_name *name, bool *listed)
 {
-    struct etcd_inspect_name *copy = NULL;
+    struct etcd_admin_name *copy = NULL;
     void **at = NULL;
 
     *listed = listing->last.len > 0 && name_compare(name, &listing->last) == 0;
@@ -111,14 +111,14 @@ static enum dlock_status names_list(struct listing *listing)
     listing->count = 0;
     if (count == 0 || listing->stopped)
         return DLOCK_OK;
-    return etcd_inspect_names(listing->session, listing->names, count, due_ns(listing), listing->fn,
-                              listing->arg, &listing->stopped, listing->err);
+    return etcd_admin_names(listing->session, listing->names, count, due_ns(listing), listing->fn,
+                            listing->arg, &listing->stopped, listing->err);
 }
 
 static enum dlock_status key_take(struct listing *listing, const Pb__KeyValue *kv)
 {
     struct etcd_key_parts parts;
-    struct etcd_inspect_name name = {.len = 0};
+    struct etcd_admin_name name = {.len = 0};
     bool listed = false;
 
     if (!etcd_keys_parse(&parts, &listing->session->config, kv->key.data, kv->key.len) ||
@@ -133,7 +133,7 @@ static enum dlock_status key_take(struct listing *listing, const Pb__KeyValue *k
     if (listed)
         return DLOCK_OK;
     listing->names[listing->count++] = name;
-    return listing->count == ETCD_INSPECT_MOST ? names_list(listing) : DLOCK_OK;
+    return listing->count == ETCD_ADMIN_MOST ? names_list(listing) : DLOCK_OK;
 }
 
 /* ---- pages ---- */
@@ -184,9 +184,9 @@ static enum dlock_status page_read(struct listing *listing)
     return status;
 }
 
-enum dlock_status etcd_list(struct etcd_session *session, const unsigned char *prefix,
-                            uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                            void *arg, struct dlock_error *err)
+enum dlock_status etcd_admin_list(struct etcd_session *session, const unsigned char *prefix,
+                                  uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                                  void *arg, struct dlock_error *err)
 {
     struct listing *listing = prefix_len <= 255 ? calloc(1, sizeof *listing) : NULL;
     enum dlock_status status = DLOCK_OK;

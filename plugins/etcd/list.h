@@ -3,10 +3,10 @@
 #ifndef ETCD_LIST_H
 #define ETCD_LIST_H
 
-#include "inspect.h"
+#include "admin.h"
 
-enum dlock_status etcd_list(struct etcd_session *session, const unsigned char *prefix,
-                            uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                            void *arg, struct dlock_error *err);
+enum dlock_status etcd_admin_list(struct etcd_session *session, const unsigned char *prefix,
+                                  uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                                  void *arg, struct dlock_error *err);
 
 #endif

@@ -3,7 +3,7 @@
  * count: a key that is deleted in between hides no other key. */
 #include "list_waiters.h"
 
-#include "inspect.h"
+#include "admin.h"
 #include "txn.h"
 #include "value.h"
 
@@ -16,20 +16,20 @@ struct listing {
     void *arg;
     struct dlock_waiter waiter; /* the next one */
     int64_t from;               /* the least create_revision of the next page */
-    struct etcd_inspect_walk walk;
+    struct etcd_admin_walk walk;
     bool stopped, more;
 };
 
 /* True: the caller wants no more. */
 static bool key_report(struct listing *listing, const Pb__KeyValue *kv)
 {
-    char owner[ETCD_INSPECT_OWNER_SIZE], label[ETCD_VALUE_SIZE];
+    char owner[ETCD_ADMIN_OWNER_SIZE], label[ETCD_VALUE_SIZE];
     bool stop = false;
 
     listing->from = kv->create_revision + 1;
-    if (etcd_inspect_holds(&listing->walk, kv))
+    if (etcd_admin_holds(&listing->walk, kv))
         return false;
-    etcd_inspect_owner(owner, kv, &listing->keys);
+    etcd_admin_owner(owner, kv, &listing->keys);
     etcd_value_label(label, sizeof label, kv->value.data, kv->value.len);
     listing->waiter.mode =
         etcd_value_is_shared(kv->value.data, kv->value.len) ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
@@ -43,7 +43,7 @@ static bool key_report(struct listing *listing, const Pb__KeyValue *kv)
 static enum dlock_status page_report(struct listing *listing, const Pb__RangeResponse *answer,
                                      struct dlock_error *err)
 {
-    if (!etcd_inspect_is_sound(answer, &listing->keys))
+    if (!etcd_admin_is_sound(answer, &listing->keys))
         return dlock_fail(err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
                           "an answer with keys that are not of the name");
     for (size_t i = 0; i < answer->n_kvs && !listing->stopped; i++)
@@ -59,7 +59,7 @@ static enum dlock_status page_read(struct listing *listing, int64_t deadline_ns,
     struct etcd_rpc rpc, *flight[] = {&rpc};
     enum dlock_status status = DLOCK_NOMEM;
 
-    etcd_inspect_range(&range, &listing->keys);
+    etcd_admin_range(&range, &listing->keys);
     range.limit = PAGE;
     range.min_create_revision = listing->from;
     etcd_rpc_init(&rpc, ETCD_RANGE, 1);
@@ -75,9 +75,9 @@ static enum dlock_status page_read(struct listing *listing, int64_t deadline_ns,
     return status;
 }
 
-enum dlock_status etcd_list_waiters(struct etcd_session *session, const unsigned char *name,
-                                    uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
-                                    void *arg, struct dlock_error *err)
+enum dlock_status etcd_admin_list_waiters(struct etcd_session *session, const unsigned char *name,
+                                          uint32_t name_len, int64_t deadline_ns,
+                                          dlock_waiter_fn *fn, void *arg, struct dlock_error *err)
 {
     struct listing listing = {
         .session = session,

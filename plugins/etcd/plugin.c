@@ -162,21 +162,21 @@ static enum dlock_status session_inspect(void *self, const unsigned char *name, 
                                          int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                          struct dlock_error *err)
 {
-    return etcd_inspect(self, name, name_len, deadline_ns, fn, arg, err);
+    return etcd_admin_inspect(self, name, name_len, deadline_ns, fn, arg, err);
 }
 
 static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
                                       int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err)
 {
-    return etcd_list(self, prefix, prefix_len, deadline_ns, fn, arg, err);
+    return etcd_admin_list(self, prefix, prefix_len, deadline_ns, fn, arg, err);
 }
 
 static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
                                        const char *owner, int64_t deadline_ns,
                                        struct dlock_error *err)
 {
-    return etcd_break(self, name, name_len, owner, deadline_ns, err);
+    return etcd_admin_break(self, name, name_len, owner, deadline_ns, err);
 }
 
 static enum dlock_status session_probe(void *self, int64_t deadline_ns,
@@ -191,7 +191,7 @@ static enum dlock_status session_list_waiters(void *self, const unsigned char *n
                                               dlock_waiter_fn *fn, void *arg,
                                               struct dlock_error *err)
 {
-    return etcd_list_waiters(self, name, name_len, deadline_ns, fn, arg, err);
+    return etcd_admin_list_waiters(self, name, name_len, deadline_ns, fn, arg, err);
 }
 
 static const struct dlock_backend_ops ops = {

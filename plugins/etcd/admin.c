@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "inspect.h"
+#include "admin.h"
 
 #include "txn.h"
 #include "value.h"
@@ -13,7 +13,7 @@
 /* What is read of the names. */
 struct reading {
     struct etcd_session *session;
-    const struct etcd_inspect_name *names;
+    const struct etcd_admin_name *names;
     size_t n;
     int64_t deadline_ns;
     struct dlock_error *err;
@@ -24,7 +24,7 @@ struct reading {
     size_t holders;
 };
 
-void etcd_inspect_range(Pb__RangeRequest *range, const struct etcd_keys *keys)
+void etcd_admin_range(Pb__RangeRequest *range, const struct etcd_keys *keys)
 {
     range->key = etcd_txn_bytes(keys->key, keys->dir_len);
     range->range_end = etcd_txn_bytes(keys->end, keys->dir_len);
@@ -33,7 +33,7 @@ void etcd_inspect_range(Pb__RangeRequest *range, const struct etcd_keys *keys)
     range->limit = READERS_MOST;
 }
 
-bool etcd_inspect_is_sound(const Pb__RangeResponse *answer, const struct etcd_keys *keys)
+bool etcd_admin_is_sound(const Pb__RangeResponse *answer, const struct etcd_keys *keys)
 {
     for (size_t i = 0; i < answer->n_kvs; i++) {
         const ProtobufCBinaryData *key = &answer->kvs[i]->key;
@@ -44,7 +44,7 @@ bool etcd_inspect_is_sound(const Pb__RangeResponse *answer, const struct etcd_ke
     return true;
 }
 
-bool etcd_inspect_holds(struct etcd_inspect_walk *walk, const Pb__KeyValue *kv)
+bool etcd_admin_holds(struct etcd_admin_walk *walk, const Pb__KeyValue *kv)
 {
     const bool first = !walk->begun;
     struct etcd_value value;
@@ -55,12 +55,12 @@ bool etcd_inspect_holds(struct etcd_inspect_walk *walk, const Pb__KeyValue *kv)
     return value.limit > 1 ? !value.waits : first || walk->readers;
 }
 
-size_t etcd_inspect_holders(const Pb__RangeResponse *answer)
+size_t etcd_admin_holders(const Pb__RangeResponse *answer)
 {
-    struct etcd_inspect_walk walk = {.begun = false};
+    struct etcd_admin_walk walk = {.begun = false};
     size_t holders = 0;
 
-    while (holders < answer->n_kvs && etcd_inspect_holds(&walk, answer->kvs[holders]))
+    while (holders < answer->n_kvs && etcd_admin_holds(&walk, answer->kvs[holders]))
         holders++;
     return holders;
 }
@@ -89,7 +89,7 @@ static enum dlock_status ranges_read(struct reading *reading)
 
         etcd_keys_make(&keys, &reading->session->config, reading->names[i].bytes,
                        reading->names[i].len, NULL);
-        etcd_inspect_range(&range, &keys);
+        etcd_admin_range(&range, &keys);
         etcd_rpc_init(&reading->ranges[i], ETCD_RANGE, 1);
         reading->flight[i] = &reading->ranges[i];
         if (!etcd_rpc_add(&reading->ranges[i], &range.base))
@@ -115,7 +115,7 @@ static enum dlock_status ranges_check(const struct reading *reading)
 
         etcd_keys_make(&keys, &reading->session->config, reading->names[i].bytes,
                        reading->names[i].len, NULL);
-        if (!etcd_inspect_is_sound(range_of(reading, i), &keys))
+        if (!etcd_admin_is_sound(range_of(reading, i), &keys))
             return dlock_fail(reading->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
                               "an answer with keys that are not of the name");
     }
@@ -129,7 +129,7 @@ static enum dlock_status leases_read(struct reading *reading)
     enum dlock_status status = DLOCK_OK;
 
     for (size_t i = 0; i < reading->n; i++)
-        reading->holders += etcd_inspect_holders(range_of(reading, i));
+        reading->holders += etcd_admin_holders(range_of(reading, i));
     if (reading->holders == 0)
         return DLOCK_OK;
     free(reading->flight);
@@ -140,7 +140,7 @@ static enum dlock_status leases_read(struct reading *reading)
         return no_memory(reading);
     for (size_t i = 0; i < reading->n; i++) {
         const Pb__RangeResponse *answer = range_of(reading, i);
-        const size_t holders = etcd_inspect_holders(answer);
+        const size_t holders = etcd_admin_holders(answer);
 
         for (size_t k = 0; k < holders; k++, next++) {
             reading->flight[next] = &reading->leases[next];
@@ -148,9 +148,9 @@ static enum dlock_status leases_read(struct reading *reading)
                 return no_memory(reading);
         }
     }
-    for (size_t i = 0; i < next && status == DLOCK_OK; i += ETCD_INSPECT_MOST)
+    for (size_t i = 0; i < next && status == DLOCK_OK; i += ETCD_ADMIN_MOST)
         status = etcd_exchange(&reading->session->endpoints, reading->flight + i,
-                               next - i < ETCD_INSPECT_MOST ? next - i : ETCD_INSPECT_MOST, false,
+                               next - i < ETCD_ADMIN_MOST ? next - i : ETCD_ADMIN_MOST, false,
                                reading->deadline_ns, reading->statuses + i, reading->err);
     return status == DLOCK_LOST ? DLOCK_OK : status;
 }
@@ -179,13 +179,13 @@ static int64_t remaining_ms(const struct reading *reading, size_t holder)
     return answer->ttl >= 0 ? answer->ttl * MS_PER_S : -1;
 }
 
-void etcd_inspect_owner(char out[ETCD_INSPECT_OWNER_SIZE], const Pb__KeyValue *kv,
-                        const struct etcd_keys *keys)
+void etcd_admin_owner(char out[ETCD_ADMIN_OWNER_SIZE], const Pb__KeyValue *kv,
+                      const struct etcd_keys *keys)
 {
     size_t len = kv->key.len - keys->dir_len;
 
-    if (len > ETCD_INSPECT_OWNER_SIZE - 1)
-        len = ETCD_INSPECT_OWNER_SIZE - 1;
+    if (len > ETCD_ADMIN_OWNER_SIZE - 1)
+        len = ETCD_ADMIN_OWNER_SIZE - 1;
     memcpy(out, kv->key.data + keys->dir_len, len);
     out[len] = '\0';
 }
@@ -195,7 +195,7 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
                    uint32_t waiters, int64_t left_ms, dlock_holder_fn *fn, void *arg)
 {
     const uint64_t scale = reading->session->config.fence_scale;
-    char owner[ETCD_INSPECT_OWNER_SIZE], label[ETCD_VALUE_SIZE];
+    char owner[ETCD_ADMIN_OWNER_SIZE], label[ETCD_VALUE_SIZE];
     struct etcd_value value;
     struct etcd_keys keys;
     struct dlock_holder holder = {
@@ -218,7 +218,7 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
     holder.limit = value.limit > 1 ? value.limit : 0;
     holder.permit = value.permit;
     holder.kept = value.kept;
-    etcd_inspect_owner(owner, kv, &keys);
+    etcd_admin_owner(owner, kv, &keys);
     if (value.kept)
         owner[0] = '\0';
     etcd_value_label(label, sizeof label, kv->value.data, kv->value.len);
@@ -232,7 +232,7 @@ static bool names_report(const struct reading *reading, dlock_holder_fn *fn, voi
 
     for (size_t i = 0; i < reading->n; i++) {
         const Pb__RangeResponse *answer = range_of(reading, i);
-        const size_t holders = etcd_inspect_holders(answer);
+        const size_t holders = etcd_admin_holders(answer);
         const bool all = holders < answer->n_kvs || !answer->more;
         const int64_t others = answer->count - (int64_t)holders;
         const uint32_t waiters =
@@ -245,10 +245,10 @@ static bool names_report(const struct reading *reading, dlock_holder_fn *fn, voi
     return false;
 }
 
-enum dlock_status etcd_inspect_names(struct etcd_session *session,
-                                     const struct etcd_inspect_name *names, size_t n,
-                                     int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                     bool *stopped, struct dlock_error *err)
+enum dlock_status etcd_admin_names(struct etcd_session *session,
+                                   const struct etcd_admin_name *names, size_t n,
+                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                   bool *stopped, struct dlock_error *err)
 {
     struct reading reading = {
         .session = session, .names = names, .n = n, .deadline_ns = deadline_ns, .err = err};
@@ -264,15 +264,15 @@ enum dlock_status etcd_inspect_names(struct etcd_session *session,
     return status;
 }
 
-enum dlock_status etcd_inspect(struct etcd_session *session, const unsigned char *name,
-                               uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                               void *arg, struct dlock_error *err)
+enum dlock_status etcd_admin_inspect(struct etcd_session *session, const unsigned char *name,
+                                     uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                                     void *arg, struct dlock_error *err)
 {
-    struct etcd_inspect_name one = {.len = name_len};
+    struct etcd_admin_name one = {.len = name_len};
     bool stopped = false;
 
     if (name_len > sizeof one.bytes)
         return DLOCK_OK;
     memcpy(one.bytes, name, name_len);
-    return etcd_inspect_names(session, &one, 1, deadline_ns, fn, arg, &stopped, err);
+    return etcd_admin_names(session, &one, 1, deadline_ns, fn, arg, &stopped, err);
 }
