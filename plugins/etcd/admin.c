@@ -1,19 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 #include "admin.h"
 
+#include "rpc.h"
 #include "txn.h"
 #include "value.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define NAMES_MOST 64  /* names at a time */
+#define OWNER_SIZE 129 /* foreign keys may have long owners, which are cut */
+
+struct name {
+    unsigned char bytes[256];
+    uint32_t len;
+};
+
+/* True: the key holds the name, or is kept. Called for the keys of a name, the oldest first. */
+struct walk {
+    bool begun, readers; /* all keys so far are readers' */
+};
+
 #define READERS_MOST 2000 /* of one name, in an answer */
+#define PAGE_KEYS    500
 #define MS_PER_S     1000
 
 /* What is read of the names. */
 struct reading {
     struct etcd_session *session;
-    const struct etcd_admin_name *names;
+    const struct name *names;
     size_t n;
     int64_t deadline_ns;
     struct dlock_error *err;
@@ -24,7 +40,8 @@ struct reading {
     size_t holders;
 };
 
-void etcd_admin_range(Pb__RangeRequest *range, const struct etcd_keys *keys)
+/* The keys of a name, the oldest first. */
+static void name_range(Pb__RangeRequest *range, const struct etcd_keys *keys)
 {
     range->key = etcd_txn_bytes(keys->key, keys->dir_len);
     range->range_end = etcd_txn_bytes(keys->end, keys->dir_len);
@@ -33,7 +50,8 @@ void etcd_admin_range(Pb__RangeRequest *range, const struct etcd_keys *keys)
     range->limit = READERS_MOST;
 }
 
-bool etcd_admin_is_sound(const Pb__RangeResponse *answer, const struct etcd_keys *keys)
+/* False: there are keys in the answer that are not of the name. */
+static bool is_sound(const Pb__RangeResponse *answer, const struct etcd_keys *keys)
 {
     for (size_t i = 0; i < answer->n_kvs; i++) {
         const ProtobufCBinaryData *key = &answer->kvs[i]->key;
@@ -44,7 +62,7 @@ bool etcd_admin_is_sound(const Pb__RangeResponse *answer, const struct etcd_keys
     return true;
 }
 
-bool etcd_admin_holds(struct etcd_admin_walk *walk, const Pb__KeyValue *kv)
+static bool holds_name(struct walk *walk, const Pb__KeyValue *kv)
 {
     const bool first = !walk->begun;
     struct etcd_value value;
@@ -55,12 +73,13 @@ bool etcd_admin_holds(struct etcd_admin_walk *walk, const Pb__KeyValue *kv)
     return value.limit > 1 ? !value.waits : first || walk->readers;
 }
 
-size_t etcd_admin_holders(const Pb__RangeResponse *answer)
+/* How many of them, from the first one on, hold the name. */
+static size_t holders_count(const Pb__RangeResponse *answer)
 {
-    struct etcd_admin_walk walk = {.begun = false};
+    struct walk walk = {.begun = false};
     size_t holders = 0;
 
-    while (holders < answer->n_kvs && etcd_admin_holds(&walk, answer->kvs[holders]))
+    while (holders < answer->n_kvs && holds_name(&walk, answer->kvs[holders]))
         holders++;
     return holders;
 }
@@ -70,11 +89,11 @@ static const Pb__RangeResponse *range_of(const struct reading *reading, size_t i
     return (const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&reading->ranges[i], 0);
 }
 
-/* ---- flights ---- */
+/* ---- the holders of several names ---- */
 
-static enum dlock_status no_memory(struct reading *reading)
+static enum dlock_status no_memory(struct dlock_error *err)
 {
-    return dlock_fail(reading->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a list");
+    return dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a list");
 }
 
 static enum dlock_status ranges_read(struct reading *reading)
@@ -82,18 +101,18 @@ static enum dlock_status ranges_read(struct reading *reading)
     reading->ranges = calloc(reading->n, sizeof *reading->ranges);
     reading->flight = calloc(reading->n, sizeof *reading->flight);
     if (reading->ranges == NULL || reading->flight == NULL)
-        return no_memory(reading);
+        return no_memory(reading->err);
     for (size_t i = 0; i < reading->n; i++) {
         Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
         struct etcd_keys keys;
 
         etcd_keys_make(&keys, &reading->session->config, reading->names[i].bytes,
                        reading->names[i].len, NULL);
-        etcd_admin_range(&range, &keys);
+        name_range(&range, &keys);
         etcd_rpc_init(&reading->ranges[i], ETCD_RANGE, 1);
         reading->flight[i] = &reading->ranges[i];
         if (!etcd_rpc_add(&reading->ranges[i], &range.base))
-            return no_memory(reading);
+            return no_memory(reading->err);
     }
     return etcd_exchange(&reading->session->endpoints, reading->flight, reading->n, false,
                          reading->deadline_ns, NULL, reading->err);
@@ -115,7 +134,7 @@ static enum dlock_status ranges_check(const struct reading *reading)
 
         etcd_keys_make(&keys, &reading->session->config, reading->names[i].bytes,
                        reading->names[i].len, NULL);
-        if (!etcd_admin_is_sound(range_of(reading, i), &keys))
+        if (!is_sound(range_of(reading, i), &keys))
             return dlock_fail(reading->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
                               "an answer with keys that are not of the name");
     }
@@ -129,7 +148,7 @@ static enum dlock_status leases_read(struct reading *reading)
     enum dlock_status status = DLOCK_OK;
 
     for (size_t i = 0; i < reading->n; i++)
-        reading->holders += etcd_admin_holders(range_of(reading, i));
+        reading->holders += holders_count(range_of(reading, i));
     if (reading->holders == 0)
         return DLOCK_OK;
     free(reading->flight);
@@ -137,20 +156,20 @@ static enum dlock_status leases_read(struct reading *reading)
     reading->leases = calloc(reading->holders, sizeof *reading->leases);
     reading->statuses = calloc(reading->holders, sizeof *reading->statuses);
     if (reading->flight == NULL || reading->leases == NULL || reading->statuses == NULL)
-        return no_memory(reading);
+        return no_memory(reading->err);
     for (size_t i = 0; i < reading->n; i++) {
         const Pb__RangeResponse *answer = range_of(reading, i);
-        const size_t holders = etcd_admin_holders(answer);
+        const size_t holders = holders_count(answer);
 
         for (size_t k = 0; k < holders; k++, next++) {
             reading->flight[next] = &reading->leases[next];
             if (!lease_ask(&reading->leases[next], answer->kvs[k]->lease))
-                return no_memory(reading);
+                return no_memory(reading->err);
         }
     }
-    for (size_t i = 0; i < next && status == DLOCK_OK; i += ETCD_ADMIN_MOST)
+    for (size_t i = 0; i < next && status == DLOCK_OK; i += NAMES_MOST)
         status = etcd_exchange(&reading->session->endpoints, reading->flight + i,
-                               next - i < ETCD_ADMIN_MOST ? next - i : ETCD_ADMIN_MOST, false,
+                               next - i < NAMES_MOST ? next - i : NAMES_MOST, false,
                                reading->deadline_ns, reading->statuses + i, reading->err);
     return status == DLOCK_LOST ? DLOCK_OK : status;
 }
@@ -167,8 +186,6 @@ static void reading_free(struct reading *reading)
     free(reading->statuses);
 }
 
-/* ---- reporting ---- */
-
 static int64_t remaining_ms(const struct reading *reading, size_t holder)
 {
     const Pb__LeaseResponse *answer = NULL;
@@ -179,13 +196,13 @@ static int64_t remaining_ms(const struct reading *reading, size_t holder)
     return answer->ttl >= 0 ? answer->ttl * MS_PER_S : -1;
 }
 
-void etcd_admin_owner(char out[ETCD_ADMIN_OWNER_SIZE], const Pb__KeyValue *kv,
-                      const struct etcd_keys *keys)
+/* The owner token in a key of the name, or the foreign text there. */
+static void owner_copy(char out[OWNER_SIZE], const Pb__KeyValue *kv, const struct etcd_keys *keys)
 {
     size_t len = kv->key.len - keys->dir_len;
 
-    if (len > ETCD_ADMIN_OWNER_SIZE - 1)
-        len = ETCD_ADMIN_OWNER_SIZE - 1;
+    if (len > OWNER_SIZE - 1)
+        len = OWNER_SIZE - 1;
     memcpy(out, kv->key.data + keys->dir_len, len);
     out[len] = '\0';
 }
@@ -195,7 +212,7 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
                    uint32_t waiters, int64_t left_ms, dlock_holder_fn *fn, void *arg)
 {
     const uint64_t scale = reading->session->config.fence_scale;
-    char owner[ETCD_ADMIN_OWNER_SIZE], label[ETCD_VALUE_SIZE];
+    char owner[OWNER_SIZE], label[ETCD_VALUE_SIZE];
     struct etcd_value value;
     struct etcd_keys keys;
     struct dlock_holder holder = {
@@ -218,7 +235,7 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
     holder.limit = value.limit > 1 ? value.limit : 0;
     holder.permit = value.permit;
     holder.kept = value.kept;
-    etcd_admin_owner(owner, kv, &keys);
+    owner_copy(owner, kv, &keys);
     if (value.kept)
         owner[0] = '\0';
     etcd_value_label(label, sizeof label, kv->value.data, kv->value.len);
@@ -232,7 +249,7 @@ static bool names_report(const struct reading *reading, dlock_holder_fn *fn, voi
 
     for (size_t i = 0; i < reading->n; i++) {
         const Pb__RangeResponse *answer = range_of(reading, i);
-        const size_t holders = etcd_admin_holders(answer);
+        const size_t holders = holders_count(answer);
         const bool all = holders < answer->n_kvs || !answer->more;
         const int64_t others = answer->count - (int64_t)holders;
         const uint32_t waiters =
@@ -245,10 +262,10 @@ static bool names_report(const struct reading *reading, dlock_holder_fn *fn, voi
     return false;
 }
 
-enum dlock_status etcd_admin_names(struct etcd_session *session,
-                                   const struct etcd_admin_name *names, size_t n,
-                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                   bool *stopped, struct dlock_error *err)
+/* The holders of n names, in two flights. *stopped: fn wants no more. */
+static enum dlock_status names_inspect(struct etcd_session *session, const struct name *names,
+                                       size_t n, int64_t deadline_ns, dlock_holder_fn *fn,
+                                       void *arg, bool *stopped, struct dlock_error *err)
 {
     struct reading reading = {
         .session = session, .names = names, .n = n, .deadline_ns = deadline_ns, .err = err};
@@ -268,11 +285,473 @@ enum dlock_status etcd_admin_inspect(struct etcd_session *session, const unsigne
                                      uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
                                      void *arg, struct dlock_error *err)
 {
-    struct etcd_admin_name one = {.len = name_len};
+    struct name one = {.len = name_len};
     bool stopped = false;
 
     if (name_len > sizeof one.bytes)
         return DLOCK_OK;
     memcpy(one.bytes, name, name_len);
-    return etcd_admin_names(session, &one, 1, deadline_ns, fn, arg, &stopped, err);
+    return names_inspect(session, &one, 1, deadline_ns, fn, arg, &stopped, err);
+}
+
+/* ---- names, page by page ---- */
+
+/*
+ * The keys of a name stand together, so that one pass in the order of keys finds each name once.
+ * With key=raw the keys of "a/b" stand among those of "a": names that were listed are remembered.
+ */
+struct listing {
+    struct etcd_session *session;
+    int64_t timeout_ns; /* of each exchange */
+    dlock_holder_fn *fn;
+    void *arg;
+    struct dlock_error *err;
+    const unsigned char *prefix; /* of the names */
+    uint32_t prefix_len;
+    unsigned char end[ETCD_KEY_MAX + 1];
+    size_t end_len;
+    unsigned char *from; /* the first key of the next page; malloced */
+    size_t from_len;
+    struct name names[NAMES_MOST]; /* found, not yet listed */
+    size_t count;
+    struct name last; /* the last one that was found */
+    void *listed;     /* key=raw: for tsearch */
+    bool stopped, more;
+};
+
+static int64_t due_ns(const struct listing *listing)
+{
+    return etcd_stock_now(&listing->session->stock) + listing->timeout_ns;
+}
+
+static bool from_set(struct listing *listing, const void *key, size_t len, bool after)
+{
+    unsigned char *from = malloc(len + 1);
+
+    if (from == NULL)
+        return false;
+    memcpy(from, key, len);
+    from[len] = 0;
+    free(listing->from);
+    listing->from = from;
+    listing->from_len = after ? len + 1 : len;
+    return true;
+}
+
+/* From the prefix to the first key that does not begin with it; no such key: to the last one. */
+static bool range_set(struct listing *listing)
+{
+    size_t len = etcd_keys_prefix(listing->end, &listing->session->config, listing->prefix,
+                                  listing->prefix_len);
+    bool made =
+        len > 0 ? from_set(listing, listing->end, len, false) : from_set(listing, "", 0, true);
+
+    while (len > 0 && listing->end[len - 1] == 0xFF)
+        len--;
+    if (len > 0)
+        listing->end[len - 1]++;
+    else
+        listing->end[len++] = 0;
+    listing->end_len = len;
+    return made;
+}
+
+static int name_compare(const void *a, const void *b)
+{
+    const struct name *x = a, *y = b;
+    int order = memcmp(x->bytes, y->bytes, x->len < y->len ? x->len : y->len);
+
+    return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+/* False: no memory. */
+static bool is_listed(struct listing *listing, const struct name *name, bool *listed)
+{
+    struct name *copy = NULL;
+    void **at = NULL;
+
+    *listed = listing->last.len > 0 && name_compare(name, &listing->last) == 0;
+    if (*listed || !listing->session->config.raw)
+        return true;
+    copy = malloc(sizeof *copy);
+    if (copy == NULL)
+        return false;
+    *copy = *name;
+    at = tsearch(copy, &listing->listed, name_compare);
+    *listed = at != NULL && *at != copy;
+    if (at == NULL || *at != copy)
+        free(copy);
+    return at != NULL;
+}
+
+static enum dlock_status names_list(struct listing *listing)
+{
+    const size_t count = listing->count;
+
+    listing->count = 0;
+    if (count == 0 || listing->stopped)
+        return DLOCK_OK;
+    return names_inspect(listing->session, listing->names, count, due_ns(listing), listing->fn,
+                         listing->arg, &listing->stopped, listing->err);
+}
+
+static enum dlock_status key_take(struct listing *listing, const Pb__KeyValue *kv)
+{
+    struct etcd_key_parts parts;
+    struct name name = {.len = 0};
+    bool listed = false;
+
+    if (!etcd_keys_parse(&parts, &listing->session->config, kv->key.data, kv->key.len) ||
+        parts.name_len < listing->prefix_len ||
+        memcmp(parts.name, listing->prefix, listing->prefix_len) != 0)
+        return DLOCK_OK;
+    name.len = (uint32_t)parts.name_len;
+    memcpy(name.bytes, parts.name, parts.name_len);
+    if (!is_listed(listing, &name, &listed))
+        return no_memory(listing->err);
+    listing->last = name;
+    if (listed)
+        return DLOCK_OK;
+    listing->names[listing->count++] = name;
+    return listing->count == NAMES_MOST ? names_list(listing) : DLOCK_OK;
+}
+
+/* A page that does not get on would be read for ever. */
+static bool is_further(const struct listing *listing, const ProtobufCBinaryData *key)
+{
+    const size_t len = key->len < listing->from_len ? key->len : listing->from_len;
+    const int order = len > 0 ? memcmp(key->data, listing->from, len) : 0;
+
+    return order > 0 || (order == 0 && key->len >= listing->from_len);
+}
+
+static enum dlock_status page_take(struct listing *listing, const Pb__RangeResponse *answer)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    listing->more = answer->more && answer->n_kvs > 0;
+    if (listing->more && !is_further(listing, &answer->kvs[answer->n_kvs - 1]->key))
+        return dlock_fail(listing->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
+                          "an answer with keys that nobody asked for");
+    for (size_t i = 0; i < answer->n_kvs && status == DLOCK_OK && !listing->stopped; i++)
+        status = key_take(listing, answer->kvs[i]);
+    if (listing->more && status == DLOCK_OK &&
+        !from_set(listing, answer->kvs[answer->n_kvs - 1]->key.data,
+                  answer->kvs[answer->n_kvs - 1]->key.len, true))
+        status = no_memory(listing->err);
+    return status;
+}
+
+static enum dlock_status page_read(struct listing *listing)
+{
+    Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
+    struct etcd_rpc rpc;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    range.key = etcd_txn_bytes(listing->from, listing->from_len);
+    range.range_end = etcd_txn_bytes(listing->end, listing->end_len);
+    range.limit = PAGE_KEYS;
+    range.keys_only = true;
+    etcd_rpc_init(&rpc, ETCD_RANGE, 1);
+    status = etcd_exchange_one(&listing->session->endpoints, &rpc, &range.base, false,
+                               due_ns(listing), listing->err);
+    if (status == DLOCK_OK)
+        status =
+            page_take(listing, (const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&rpc, 0));
+    etcd_rpc_fini(&rpc);
+    return status;
+}
+
+enum dlock_status etcd_admin_list(struct etcd_session *session, const unsigned char *prefix,
+                                  uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                                  void *arg, struct dlock_error *err)
+{
+    struct listing *listing = prefix_len <= 255 ? calloc(1, sizeof *listing) : NULL;
+    enum dlock_status status = DLOCK_OK;
+
+    if (prefix_len > 255)
+        return DLOCK_OK; /* longer than any name */
+    if (listing == NULL)
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a list");
+    listing->session = session;
+    listing->timeout_ns = deadline_ns - etcd_stock_now(&session->stock);
+    listing->fn = fn;
+    listing->arg = arg;
+    listing->err = err;
+    listing->prefix = prefix;
+    listing->prefix_len = prefix_len;
+    if (!range_set(listing))
+        status = no_memory(listing->err);
+    do
+        status = status == DLOCK_OK ? page_read(listing) : status;
+    while (status == DLOCK_OK && listing->more && !listing->stopped);
+    if (status == DLOCK_OK)
+        status = names_list(listing);
+    tdestroy(listing->listed, free);
+    free(listing->from);
+    free(listing);
+    return status;
+}
+
+/* ---- waiters ---- */
+
+/* A page begins behind the create_revision of the last key of the page before it, and not behind a
+ * count: a key that is deleted in between hides no other key. */
+struct waiting {
+    struct etcd_session *session;
+    struct etcd_keys keys;
+    dlock_waiter_fn *fn;
+    void *arg;
+    struct dlock_waiter waiter; /* the next one */
+    int64_t from;               /* the least create_revision of the next page */
+    struct walk walk;
+    bool stopped, more;
+};
+
+/* True: the caller wants no more. */
+static bool waiter_report(struct waiting *waiting, const Pb__KeyValue *kv)
+{
+    char owner[OWNER_SIZE], label[ETCD_VALUE_SIZE];
+    bool stop = false;
+
+    waiting->from = kv->create_revision + 1;
+    if (holds_name(&waiting->walk, kv))
+        return false;
+    owner_copy(owner, kv, &waiting->keys);
+    etcd_value_label(label, sizeof label, kv->value.data, kv->value.len);
+    waiting->waiter.mode =
+        etcd_value_is_shared(kv->value.data, kv->value.len) ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+    waiting->waiter.owner = owner;
+    waiting->waiter.label = label;
+    stop = waiting->fn(waiting->arg, &waiting->waiter);
+    waiting->waiter.position++;
+    return stop;
+}
+
+static enum dlock_status waiters_report(struct waiting *waiting, const Pb__RangeResponse *answer,
+                                        struct dlock_error *err)
+{
+    if (!is_sound(answer, &waiting->keys))
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
+                          "an answer with keys that are not of the name");
+    for (size_t i = 0; i < answer->n_kvs && !waiting->stopped; i++)
+        waiting->stopped = waiter_report(waiting, answer->kvs[i]);
+    waiting->more = answer->more && answer->n_kvs > 0;
+    return DLOCK_OK;
+}
+
+static enum dlock_status waiters_read(struct waiting *waiting, int64_t deadline_ns,
+                                      struct dlock_error *err)
+{
+    Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
+    struct etcd_rpc rpc, *flight[] = {&rpc};
+    enum dlock_status status = DLOCK_NOMEM;
+
+    name_range(&range, &waiting->keys);
+    range.limit = PAGE_KEYS;
+    range.min_create_revision = waiting->from;
+    etcd_rpc_init(&rpc, ETCD_RANGE, 1);
+    if (etcd_rpc_add(&rpc, &range.base))
+        status =
+            etcd_exchange(&waiting->session->endpoints, flight, 1, false, deadline_ns, NULL, err);
+    else
+        status = dlock_fail(err, ETCD_ORIGIN, status, 0, "no memory for a list");
+    if (status == DLOCK_OK)
+        status = waiters_report(
+            waiting, (const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&rpc, 0), err);
+    etcd_rpc_fini(&rpc);
+    return status;
+}
+
+enum dlock_status etcd_admin_list_waiters(struct etcd_session *session, const unsigned char *name,
+                                          uint32_t name_len, int64_t deadline_ns,
+                                          dlock_waiter_fn *fn, void *arg, struct dlock_error *err)
+{
+    struct waiting waiting = {
+        .session = session,
+        .fn = fn,
+        .arg = arg,
+        .waiter = {.struct_size = sizeof(struct dlock_waiter), .waited_ms = -1},
+    };
+    enum dlock_status status = DLOCK_OK;
+
+    etcd_keys_make(&waiting.keys, &session->config, name, name_len, NULL);
+    do
+        status = waiters_read(&waiting, deadline_ns, err);
+    while (status == DLOCK_OK && waiting.more && !waiting.stopped);
+    return status;
+}
+
+/* ---- the end of holders ---- */
+
+#define AT_ONCE 64
+
+/* Each key has a transaction of its own. The transaction deletes the key if its create revision is
+ * the one that was read. If an owner is named, the name must not be kept. A cluster without space
+ * refuses transactions. Nobody can put a key then, and the keys are read again and deleted without
+ * conditions. */
+struct breaking {
+    struct etcd_session *session;
+    struct etcd_keys keys; /* of the name */
+    const char *owner;
+    int64_t deadline_ns;
+    struct dlock_error *err;
+    struct etcd_rpc rpcs[AT_ONCE], *flight[AT_ONCE];
+    size_t count, ended;
+    bool below; /* keys of names below it hold the name */
+    bool no_space;
+};
+
+/* A key of another name has one more slash: with key=raw that of "a/b" is among those of "a", and
+ * that of a client with the path "/locks/app" is among those of the name "app" in "/locks". */
+static bool is_meant(struct breaking *breaking, const Pb__KeyValue *kv)
+{
+    const size_t dir_len = breaking->keys.dir_len;
+    struct etcd_value value;
+    bool below = false;
+
+    if (breaking->owner == NULL) {
+        below = memchr(kv->key.data + dir_len, '/', kv->key.len - dir_len) != NULL;
+        breaking->below = breaking->below || below;
+        return !below;
+    }
+    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    if (value.kept)
+        return false;
+    return kv->key.len - dir_len == strlen(breaking->owner) &&
+           memcmp(kv->key.data + dir_len, breaking->owner, kv->key.len - dir_len) == 0;
+}
+
+static bool transaction_add(const struct breaking *breaking, struct etcd_rpc *rpc,
+                            const Pb__KeyValue *kv)
+{
+    struct etcd_value value;
+    struct etcd_txn txn;
+
+    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    etcd_txn_if_created(&txn, kv->key, kv->create_revision);
+    if (breaking->owner != NULL && !value.foreign)
+        etcd_txn_and_claim(&txn, kv->key, value.limit);
+    etcd_txn_delete(&txn.then, kv->key);
+    etcd_rpc_init(rpc, ETCD_TXN, 1);
+    return etcd_rpc_add(rpc, etcd_txn_request(&txn));
+}
+
+static bool delete_add(const struct breaking *breaking, struct etcd_rpc *rpc,
+                       const Pb__KeyValue *kv)
+{
+    Pb__DeleteRequest request = PB__DELETE_REQUEST__INIT;
+
+    if (!breaking->no_space)
+        return transaction_add(breaking, rpc, kv);
+    request.key = kv->key;
+    etcd_rpc_init(rpc, ETCD_DELETE, 1);
+    return etcd_rpc_add(rpc, &request.base);
+}
+
+static bool was_deleted(const struct breaking *breaking, const struct etcd_rpc *rpc)
+{
+    const ProtobufCMessage *answer = etcd_rpc_answer(rpc, 0);
+
+    return breaking->no_space ? ((const Pb__DeleteResponse *)(const void *)answer)->deleted > 0
+                              : ((const Pb__TxnResponse *)(const void *)answer)->succeeded;
+}
+
+static enum dlock_status break_no_memory(struct breaking *breaking)
+{
+    return dlock_fail(breaking->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+}
+
+static enum dlock_status break_flush(struct breaking *breaking)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    if (breaking->count > 0)
+        status = etcd_exchange(&breaking->session->endpoints, breaking->flight, breaking->count,
+                               true, breaking->deadline_ns, NULL, breaking->err);
+    for (size_t i = 0; i < breaking->count; i++) {
+        if (status == DLOCK_OK && was_deleted(breaking, &breaking->rpcs[i]))
+            breaking->ended++;
+        etcd_rpc_fini(&breaking->rpcs[i]);
+    }
+    breaking->count = 0;
+    return status;
+}
+
+static enum dlock_status holders_break(struct breaking *breaking, const Pb__RangeResponse *answer)
+{
+    const size_t holders = holders_count(answer);
+    enum dlock_status status = DLOCK_OK;
+
+    if (!is_sound(answer, &breaking->keys))
+        return dlock_fail(breaking->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
+                          "an answer with keys that are not of the name");
+    for (size_t i = 0; i < holders && status == DLOCK_OK; i++) {
+        if (!is_meant(breaking, answer->kvs[i]))
+            continue;
+        breaking->flight[breaking->count] = &breaking->rpcs[breaking->count];
+        if (!delete_add(breaking, &breaking->rpcs[breaking->count++], answer->kvs[i]))
+            status = break_no_memory(breaking);
+        else if (breaking->count == AT_ONCE)
+            status = break_flush(breaking);
+    }
+    if (status == DLOCK_OK)
+        return break_flush(breaking);
+    while (breaking->count > 0)
+        etcd_rpc_fini(&breaking->rpcs[--breaking->count]);
+    return status;
+}
+
+static enum dlock_status break_run(struct breaking *breaking)
+{
+    Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
+    struct etcd_rpc rpc;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    name_range(&range, &breaking->keys);
+    etcd_rpc_init(&rpc, ETCD_RANGE, 1);
+    status = etcd_exchange_one(&breaking->session->endpoints, &rpc, &range.base, false,
+                               breaking->deadline_ns, breaking->err);
+    if (status == DLOCK_OK)
+        status = holders_break(breaking,
+                               (const Pb__RangeResponse *)(const void *)etcd_rpc_answer(&rpc, 0));
+    etcd_rpc_fini(&rpc);
+    return status;
+}
+
+enum dlock_status etcd_admin_break(struct etcd_session *session, const unsigned char *name,
+                                   uint32_t name_len, const char *owner, int64_t deadline_ns,
+                                   struct dlock_error *err)
+{
+    struct breaking *breaking = calloc(1, sizeof *breaking);
+    size_t ended = 0;
+    bool doubt = false, below = false;
+    enum dlock_status status = DLOCK_NOMEM;
+
+    if (breaking == NULL)
+        return dlock_fail(err, ETCD_ORIGIN, status, 0, "no memory for a request");
+    breaking->session = session;
+    breaking->owner = owner;
+    breaking->deadline_ns = deadline_ns;
+    breaking->err = err;
+    etcd_keys_make(&breaking->keys, &session->config, name, name_len, NULL);
+    status = break_run(breaking);
+    breaking->no_space = status == DLOCK_UNKNOWN && etcd_rpc_no_space(err);
+    if (breaking->no_space)
+        status = break_run(breaking);
+    ended = breaking->ended;
+    doubt = breaking->no_space && ended == 0;
+    below = breaking->below;
+    free(breaking);
+    if (status == DLOCK_OK && ended == 0 && below)
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_NOT_HELD, 0,
+                          "what holds the name is a lock below it, of another path or with "
+                          "key=raw: break that one, or this one with its owner");
+    if (status == DLOCK_OK && doubt)
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_UNKNOWN, ETCD_NO_SPACE,
+                          "the cluster has no space, and the keys have gone meanwhile");
+    if (status == DLOCK_OK && ended == 0)
+        return dlock_fail(err, ETCD_ORIGIN, DLOCK_NOT_HELD, 0,
+                          owner != NULL ? "not held by this owner" : "the name is free");
+    return status;
 }

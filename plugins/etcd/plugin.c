@@ -5,9 +5,7 @@
  *
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
-#include "break.h"
-#include "list.h"
-#include "list_waiters.h"
+#include "admin.h"
 #include "net/tls.h"
 #include "probe.h"
 #include "renew.h"

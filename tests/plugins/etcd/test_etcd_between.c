@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/etcd/take.c plugins/etcd/unlock.c plugins/etcd/renew.c plugins/etcd/admin.c */
-/* Tests: plugins/etcd/break.c plugins/etcd/list.c */
+
 /* What happens between two exchanges of one call, and what an attempt leaves to the next one. */
 #include "between_kit.h"
 #include "lib/time.h"

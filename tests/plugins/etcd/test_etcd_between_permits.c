@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/etcd/take.c plugins/etcd/unlock.c */
-/* Tests: plugins/etcd/break.c plugins/etcd/txn.c */
+/* Tests: plugins/etcd/admin.c plugins/etcd/txn.c */
 /* Does nobody get a permit of another one by what happens between the question and the Put? */
 #include "between_kit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/etcd/list_waiters.c */
+/* Tests: plugins/etcd/admin.c */
 /* Tests: plugins/etcd/queue.c plugins/etcd/take.c plugins/etcd/unlock.c plugins/etcd/renew.c */
 /* The leases of queue entries, and queues longer than an answer. */
 #include "name_kit.h"

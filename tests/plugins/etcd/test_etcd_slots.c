@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/etcd/plugin.c plugins/etcd/take.c plugins/etcd/unlock.c plugins/etcd/renew.c */
-/* Tests: plugins/etcd/stock.c plugins/etcd/admin.c plugins/etcd/list.c */
-/* Tests: plugins/etcd/break.c plugins/etcd/probe.c */
+/* Tests: plugins/etcd/stock.c plugins/etcd/admin.c */
+/* Tests: plugins/etcd/probe.c */
 /* Do the slots keep the clauses of plugin.h, on a member that behaves? */
 #include "name_kit.h"
 
