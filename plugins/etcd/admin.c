@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "admin.h"
 
+#include "kv.h"
 #include "rpc.h"
 #include "txn.h"
-#include "value.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static bool holds_name(struct walk *walk, const Pb__KeyValue *kv)
     const bool first = !walk->begun;
     struct etcd_value value;
 
-    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    etcd_kv_parse(&value, kv->value.data, kv->value.len);
     walk->begun = true;
     walk->readers = value.shared && (first || walk->readers);
     return value.limit > 1 ? !value.waits : first || walk->readers;
@@ -106,8 +106,8 @@ static enum dlock_status ranges_read(struct reading *reading)
         Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
         struct etcd_keys keys;
 
-        etcd_keys_make(&keys, &reading->session->config, reading->names[i].bytes,
-                       reading->names[i].len, NULL);
+        etcd_kv_keys(&keys, &reading->session->config, reading->names[i].bytes,
+                     reading->names[i].len, NULL);
         name_range(&range, &keys);
         etcd_rpc_init(&reading->ranges[i], ETCD_RANGE, 1);
         reading->flight[i] = &reading->ranges[i];
@@ -132,8 +132,8 @@ static enum dlock_status ranges_check(const struct reading *reading)
     for (size_t i = 0; i < reading->n; i++) {
         struct etcd_keys keys;
 
-        etcd_keys_make(&keys, &reading->session->config, reading->names[i].bytes,
-                       reading->names[i].len, NULL);
+        etcd_kv_keys(&keys, &reading->session->config, reading->names[i].bytes,
+                     reading->names[i].len, NULL);
         if (!is_sound(range_of(reading, i), &keys))
             return dlock_fail(reading->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
                               "an answer with keys that are not of the name");
@@ -228,9 +228,9 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
         .label = label,
     };
 
-    etcd_keys_make(&keys, &reading->session->config, reading->names[i].bytes, reading->names[i].len,
-                   NULL);
-    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    etcd_kv_keys(&keys, &reading->session->config, reading->names[i].bytes, reading->names[i].len,
+                 NULL);
+    etcd_kv_parse(&value, kv->value.data, kv->value.len);
     holder.mode = value.shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
     holder.limit = value.limit > 1 ? value.limit : 0;
     holder.permit = value.permit;
@@ -238,8 +238,8 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
     owner_copy(owner, kv, &keys);
     if (value.kept)
         owner[0] = '\0';
-    etcd_value_label(label, sizeof label, kv->value.data, kv->value.len);
-    etcd_value_data(&holder, &value);
+    etcd_kv_label(label, sizeof label, kv->value.data, kv->value.len);
+    etcd_kv_data(&holder, &value);
     return fn(arg, &holder);
 }
 
@@ -341,8 +341,8 @@ static bool from_set(struct listing *listing, const void *key, size_t len, bool 
 /* From the prefix to the first key that does not begin with it; no such key: to the last one. */
 static bool range_set(struct listing *listing)
 {
-    size_t len = etcd_keys_prefix(listing->end, &listing->session->config, listing->prefix,
-                                  listing->prefix_len);
+    size_t len = etcd_kv_prefix(listing->end, &listing->session->config, listing->prefix,
+                                listing->prefix_len);
     bool made =
         len > 0 ? from_set(listing, listing->end, len, false) : from_set(listing, "", 0, true);
 
@@ -401,7 +401,7 @@ static enum dlock_status key_take(struct listing *listing, const Pb__KeyValue *k
     struct name name = {.len = 0};
     bool listed = false;
 
-    if (!etcd_keys_parse(&parts, &listing->session->config, kv->key.data, kv->key.len) ||
+    if (!etcd_kv_parse_key(&parts, &listing->session->config, kv->key.data, kv->key.len) ||
         parts.name_len < listing->prefix_len ||
         memcmp(parts.name, listing->prefix, listing->prefix_len) != 0)
         return DLOCK_OK;
@@ -518,9 +518,9 @@ static bool waiter_report(struct waiting *waiting, const Pb__KeyValue *kv)
     if (holds_name(&waiting->walk, kv))
         return false;
     owner_copy(owner, kv, &waiting->keys);
-    etcd_value_label(label, sizeof label, kv->value.data, kv->value.len);
+    etcd_kv_label(label, sizeof label, kv->value.data, kv->value.len);
     waiting->waiter.mode =
-        etcd_value_is_shared(kv->value.data, kv->value.len) ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
+        etcd_kv_is_shared(kv->value.data, kv->value.len) ? DLOCK_SHARED : DLOCK_EXCLUSIVE;
     waiting->waiter.owner = owner;
     waiting->waiter.label = label;
     stop = waiting->fn(waiting->arg, &waiting->waiter);
@@ -575,7 +575,7 @@ enum dlock_status etcd_admin_list_waiters(struct etcd_session *session, const un
     };
     enum dlock_status status = DLOCK_OK;
 
-    etcd_keys_make(&waiting.keys, &session->config, name, name_len, NULL);
+    etcd_kv_keys(&waiting.keys, &session->config, name, name_len, NULL);
     do
         status = waiters_read(&waiting, deadline_ns, err);
     while (status == DLOCK_OK && waiting.more && !waiting.stopped);
@@ -615,7 +615,7 @@ static bool is_meant(struct breaking *breaking, const Pb__KeyValue *kv)
         breaking->below = breaking->below || below;
         return !below;
     }
-    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    etcd_kv_parse(&value, kv->value.data, kv->value.len);
     if (value.kept)
         return false;
     return kv->key.len - dir_len == strlen(breaking->owner) &&
@@ -628,7 +628,7 @@ static bool transaction_add(const struct breaking *breaking, struct etcd_rpc *rp
     struct etcd_value value;
     struct etcd_txn txn;
 
-    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    etcd_kv_parse(&value, kv->value.data, kv->value.len);
     etcd_txn_if_created(&txn, kv->key, kv->create_revision);
     if (breaking->owner != NULL && !value.foreign)
         etcd_txn_and_claim(&txn, kv->key, value.limit);
@@ -734,7 +734,7 @@ enum dlock_status etcd_admin_break(struct etcd_session *session, const unsigned 
     breaking->owner = owner;
     breaking->deadline_ns = deadline_ns;
     breaking->err = err;
-    etcd_keys_make(&breaking->keys, &session->config, name, name_len, NULL);
+    etcd_kv_keys(&breaking->keys, &session->config, name, name_len, NULL);
     status = break_run(breaking);
     breaking->no_space = status == DLOCK_UNKNOWN && etcd_rpc_no_space(err);
     if (breaking->no_space)

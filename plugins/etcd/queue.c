@@ -63,7 +63,7 @@ static bool own_note(struct etcd_standing *standing, const Pb__KeyValue *own)
 {
     struct etcd_value value;
 
-    etcd_value_parse(&value, own->value.data, own->value.len);
+    etcd_kv_parse(&value, own->value.data, own->value.len);
     standing->create_revision = own->create_revision;
     standing->mod_revision = own->mod_revision;
     standing->lease_id = own->lease;
@@ -80,7 +80,7 @@ static uint32_t other_limit_find(const Pb__RangeResponse *keys, uint32_t limit)
     struct etcd_value value;
 
     for (size_t i = 0; i < keys->n_kvs; i++) {
-        etcd_value_parse(&value, keys->kvs[i]->value.data, keys->kvs[i]->value.len);
+        etcd_kv_parse(&value, keys->kvs[i]->value.data, keys->kvs[i]->value.len);
         if (value.limit != limit)
             return value.limit;
     }
@@ -99,7 +99,7 @@ static void permits_judge(struct etcd_standing *standing, int64_t below,
         if (kv->create_revision >= below)
             continue;
         below = kv->create_revision;
-        etcd_value_parse(&value, kv->value.data, kv->value.len);
+        etcd_kv_parse(&value, kv->value.data, kv->value.len);
         if (value.waits || value.limit != standing->limit) {
             standing->predecessor = kv;
             return;
@@ -128,7 +128,7 @@ static void older_judge(struct etcd_standing *standing, int64_t below,
         if (kv->create_revision >= below)
             continue;
         below = kv->create_revision;
-        if (shared && etcd_value_is_shared(kv->value.data, kv->value.len))
+        if (shared && etcd_kv_is_shared(kv->value.data, kv->value.len))
             continue;
         standing->predecessor = kv;
         standing->predecessor_is_first = !others->more && i + 1 == others->n_kvs;

@@ -16,10 +16,9 @@
 #ifndef ETCD_QUEUE_H
 #define ETCD_QUEUE_H
 
-#include "keys.h"
+#include "kv.h"
 #include "rpc.h"
 #include "session.h"
-#include "value.h"
 
 /* What is known of a key in the queue. */
 struct etcd_standing {

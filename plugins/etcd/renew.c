@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "renew.h"
 
+#include "kv.h"
 #include "lib/hex.h"
 #include "rpc.h"
 #include "txn.h"
-#include "value.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ struct part {
 static bool wants_reader(const struct change *change)
 {
     return (change->op->req->flags & DLOCK_REQ_DOWNGRADE) != 0 &&
-           !etcd_value_is_shared(change->kv->value.data, change->kv->value.len);
+           !etcd_kv_is_shared(change->kv->value.data, change->kv->value.len);
 }
 
 static bool wants_longer(struct etcd_session *session, const struct change *change)
@@ -58,8 +58,8 @@ static void value_make(struct part *part)
     if (part->downgrade && part->value_len >= 2)
         part->value[0] = 's';
     else if (part->downgrade)
-        part->value_len = etcd_value_make(part->value, sizeof part->value, DLOCK_SHARED,
-                                          part->change->op->req->label);
+        part->value_len = etcd_kv_make(part->value, sizeof part->value, DLOCK_SHARED,
+                                       part->change->op->req->label);
 }
 
 /* A new lease takes half of the time at most: what is there already goes on without. */
@@ -284,7 +284,7 @@ static enum dlock_status element_begin(struct batch *batch, struct element *elem
     element->op = op;
     element->slot = req->attempt;
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
-    etcd_keys_make(&element->keys, &batch->session->config, req->name, req->name_len, token);
+    etcd_kv_keys(&element->keys, &batch->session->config, req->name, req->name_len, token);
     if (!element->slot->holds || element->slot->lease == NULL || element->slot->mod_revision == 0)
         status = slot_find(batch, element);
     if (status == DLOCK_OK)

@@ -3,7 +3,7 @@
  * session.h - `self` of the slots of plugin.h: a client's side of the cluster, which all its
  * threads use at once.
  *
- * Every holder and every waiter of a name has a key of its own (keys.h), and the keys in the order
+ * Every holder and every waiter of a name has a key of its own (kv.h), and the keys in the order
  * of their creation are the queue (queue.h). A key ends with its lease (stock.h). take.h puts the
  * key, unlock.h deletes it, renew.h keeps the lease alive and gives the key another lease or
  * another mode, watch.h waits for the end of the key before it.

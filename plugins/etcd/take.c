@@ -50,13 +50,13 @@ static void flight_begin(struct take *take, struct etcd_session *session,
     take->again = false;
     take->put = false;
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
-    etcd_keys_make(&take->keys, &session->config, req->name, req->name_len, token);
+    etcd_kv_keys(&take->keys, &session->config, req->name, req->name_len, token);
     take->limit = dlock_request_limit(req);
     take->value_len =
         take->limit > 1
-            ? etcd_value_make_waiter(take->value, sizeof take->value, take->limit, req->label)
-            : etcd_value_make(take->value, sizeof take->value, req->mode, req->label);
-    take->value_len = etcd_value_add_data(take->value, take->value_len, req);
+            ? etcd_kv_make_waiter(take->value, sizeof take->value, take->limit, req->label)
+            : etcd_kv_make(take->value, sizeof take->value, req->mode, req->label);
+    take->value_len = etcd_kv_add_data(take->value, take->value_len, req);
 }
 
 /* ---- leases ---- */
@@ -293,8 +293,8 @@ static enum dlock_status claim(struct take *take, uint32_t permit)
     struct etcd_slot *slot = take->slot;
     struct etcd_rpc rpc;
     char value[ETCD_VALUE_SIZE];
-    const size_t len = etcd_value_add_data(
-        value, etcd_value_make_permit(value, sizeof value, take->limit, permit, take->req->label),
+    const size_t len = etcd_kv_add_data(
+        value, etcd_kv_make_permit(value, sizeof value, take->limit, permit, take->req->label),
         take->req);
     struct etcd_txn txn;
     enum dlock_status status = DLOCK_INTERNAL;
@@ -463,9 +463,8 @@ struct trial {
 
 static void permit_put(const struct take *take, struct etcd_txn *txn, char *value, uint32_t permit)
 {
-    const size_t len = etcd_value_add_data(
-        value,
-        etcd_value_make_permit(value, ETCD_VALUE_SIZE, take->limit, permit, take->req->label),
+    const size_t len = etcd_kv_add_data(
+        value, etcd_kv_make_permit(value, ETCD_VALUE_SIZE, take->limit, permit, take->req->label),
         take->req);
 
     etcd_txn_put(&txn->then, &take->keys, value, len, take->full->id);

@@ -93,7 +93,7 @@ void etcd_txn_if_claim(struct etcd_txn *txn, ProtobufCBinaryData key, uint32_t l
 void etcd_txn_if_agreed(struct etcd_txn *txn, const struct etcd_keys *keys, uint32_t limit)
 {
     etcd_txn_if_absent(txn, keys);
-    etcd_value_edges(txn->low, txn->high, limit);
+    etcd_kv_edges(txn->low, txn->high, limit);
     compare_all(txn, keys, PB__COMPARE__TARGET__VALUE, PB__COMPARE__OF_VALUE,
                 PB__COMPARE__RESULT__LESS)
         ->value = etcd_txn_bytes(txn->high, strlen(txn->high));
@@ -122,7 +122,7 @@ static void compare_value(struct etcd_txn *txn, ProtobufCBinaryData key, Pb__Com
 
 void etcd_txn_and_claim(struct etcd_txn *txn, ProtobufCBinaryData key, uint32_t limit)
 {
-    etcd_value_claim_edges(txn->low, txn->high, limit);
+    etcd_kv_claim_edges(txn->low, txn->high, limit);
     compare_value(txn, key, PB__COMPARE__RESULT__GREATER, txn->low);
     compare_value(txn, key, PB__COMPARE__RESULT__LESS, txn->high);
 }

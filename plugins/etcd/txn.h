@@ -7,8 +7,7 @@
 #define ETCD_TXN_H
 
 #include "etcd.pb-c.h"
-#include "keys.h"
-#include "value.h"
+#include "kv.h"
 
 #define ETCD_OPS_MOST      4
 #define ETCD_COMPARES_MOST 3

@@ -13,7 +13,7 @@ static void keys_make(struct etcd_keys *keys, const struct etcd_session *session
     char token[ETCD_TOKEN_HEX + 1];
 
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
-    etcd_keys_make(keys, &session->config, req->name, req->name_len, token);
+    etcd_kv_keys(keys, &session->config, req->name, req->name_len, token);
 }
 
 /* ---- a key that is kept ---- */
@@ -58,8 +58,8 @@ static enum dlock_status keep_put(struct keeping *keeping, bool *kept)
     const struct etcd_slot *slot = keeping->slot;
     struct etcd_rpc rpc;
     char value[ETCD_VALUE_SIZE];
-    const size_t len = etcd_value_make_kept(value, sizeof value, dlock_request_limit(req),
-                                            slot->permit, req->label);
+    const size_t len =
+        etcd_kv_make_kept(value, sizeof value, dlock_request_limit(req), slot->permit, req->label);
     struct etcd_txn txn;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -150,7 +150,7 @@ static bool is_kept(const Pb__KeyValue *kv)
 {
     struct etcd_value value;
 
-    etcd_value_parse(&value, kv->value.data, kv->value.len);
+    etcd_kv_parse(&value, kv->value.data, kv->value.len);
     return value.kept;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch.h"
 
+#include "kv.h"
 #include "lib/hex.h"
 #include "lib/time.h"
 #include "txn.h"
-#include "value.h"
 
 #include <string.h>
 
@@ -99,7 +99,7 @@ static void event_read(struct watch *watch, const Pb__Event *event)
         memcmp(kv->key.data, watch->keys.key, watch->keys.key_len) == 0)
         watch->own_gone = true;
     else if (event->type == PB__EVENT__TYPE__DELETE || watch->permit ||
-             etcd_value_is_shared(kv->value.data, kv->value.len))
+             etcd_kv_is_shared(kv->value.data, kv->value.len))
         watch->recheck = true;
 }
 
@@ -277,7 +277,7 @@ enum dlock_status etcd_watch(struct etcd_session *session, const struct dlock_re
     enum dlock_status status = DLOCK_UNAVAILABLE;
 
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
-    etcd_keys_make(&watch.keys, &session->config, req->name, req->name_len, token);
+    etcd_kv_keys(&watch.keys, &session->config, req->name, req->name_len, token);
     if (is_interrupted(&watch))
         status = DLOCK_CANCELED;
     else if (watch.slot->lease == NULL || (watch.slot->predecessor == NULL && !watch.slot->front))

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/etcd/keys.c plugins/etcd/value.c plugins/etcd/txn.c plugins/etcd/queue.c */
+/* Tests: plugins/etcd/kv.c plugins/etcd/txn.c plugins/etcd/queue.c */
 /* Which keys does a name have, and which place has a key in the queue of its name? */
-#include "keys.h"
+#include "kv.h"
 #include "queue.h"
-#include "value.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@ static void prefix(const char *text)
 
 static void key_is(const char *name, size_t len, const char *token, const char *want)
 {
-    etcd_keys_make(&keys, &config, name, len, token);
+    etcd_kv_keys(&keys, &config, name, len, token);
     cr_assert_eq(keys.key_len, strlen(want), "%.*s", (int)keys.key_len, (const char *)keys.key);
     cr_assert_eq(memcmp(keys.key, want, keys.key_len), 0, "%.*s", (int)keys.key_len,
                  (const char *)keys.key);
@@ -58,7 +57,7 @@ Test(keys, TRY_7_any_bytes_and_the_longest_name_fit)
     memset(long_prefix, 'p', ETCD_PREFIX_MAX + 1);
     token[ETCD_TOKEN_HEX] = long_prefix[ETCD_PREFIX_MAX + 1] = '\0';
     prefix(long_prefix);
-    etcd_keys_make(&keys, &config, name, sizeof name, token);
+    etcd_kv_keys(&keys, &config, name, sizeof name, token);
     cr_assert_eq(keys.key_len, ETCD_KEY_MAX);
 }
 
@@ -67,7 +66,7 @@ static bool parts_are(const char *key, size_t len, const char *name, size_t name
 {
     struct etcd_key_parts parts;
 
-    if (!etcd_keys_parse(&parts, &config, key, len))
+    if (!etcd_kv_parse_key(&parts, &config, key, len))
         return false;
     return parts.name_len == name_len && memcmp(parts.name, name, name_len) == 0 &&
            parts.owner_len == strlen(owner) && memcmp(parts.owner, owner, parts.owner_len) == 0;
@@ -91,41 +90,41 @@ Test(keys, a_key_of_something_else_has_no_name)
     char key[3 * 256 + 4];
 
     prefix("p/");
-    cr_assert_not(etcd_keys_parse(&parts, &config, "q/job/t", 7), "another prefix");
-    cr_assert_not(etcd_keys_parse(&parts, &config, "p", 1));
-    cr_assert_not(etcd_keys_parse(&parts, &config, "p/job", 5), "no slash");
-    cr_assert_not(etcd_keys_parse(&parts, &config, "p//t", 4), "no name");
-    cr_assert_not(etcd_keys_parse(&parts, &config, "p/a%20b/t", 9), "dlock writes no such name");
-    cr_assert_not(etcd_keys_parse(&parts, &config, "p/a%2fb/t", 9));
-    cr_assert_not(etcd_keys_parse(&parts, &config, "p/a%2/t", 7));
+    cr_assert_not(etcd_kv_parse_key(&parts, &config, "q/job/t", 7), "another prefix");
+    cr_assert_not(etcd_kv_parse_key(&parts, &config, "p", 1));
+    cr_assert_not(etcd_kv_parse_key(&parts, &config, "p/job", 5), "no slash");
+    cr_assert_not(etcd_kv_parse_key(&parts, &config, "p//t", 4), "no name");
+    cr_assert_not(etcd_kv_parse_key(&parts, &config, "p/a%20b/t", 9), "dlock writes no such name");
+    cr_assert_not(etcd_kv_parse_key(&parts, &config, "p/a%2fb/t", 9));
+    cr_assert_not(etcd_kv_parse_key(&parts, &config, "p/a%2/t", 7));
     memset(key, 'x', sizeof key);
     memcpy(key, "p/", 2);
     key[2 + 255] = '/';
-    cr_assert(etcd_keys_parse(&parts, &config, key, 260));
+    cr_assert(etcd_kv_parse_key(&parts, &config, key, 260));
     key[2 + 255] = 'x';
     key[2 + 256] = '/';
-    cr_assert_not(etcd_keys_parse(&parts, &config, key, 260), "256 bytes are no name");
+    cr_assert_not(etcd_kv_parse_key(&parts, &config, key, 260), "256 bytes are no name");
 }
 
 Test(keys, the_value_says_the_mode_and_the_label)
 {
     char value[ETCD_VALUE_SIZE];
-    size_t len = etcd_value_make(value, sizeof value, DLOCK_SHARED, "host:1:x");
+    size_t len = etcd_kv_make(value, sizeof value, DLOCK_SHARED, "host:1:x");
 
     cr_assert_eq(len, 10);
     cr_assert_eq(memcmp(value, "s host:1:x", 10), 0);
-    cr_assert(etcd_value_is_shared(value, len));
-    len = etcd_value_make(value, sizeof value, DLOCK_EXCLUSIVE, NULL);
+    cr_assert(etcd_kv_is_shared(value, len));
+    len = etcd_kv_make(value, sizeof value, DLOCK_EXCLUSIVE, NULL);
     cr_assert_eq(len, 2);
-    cr_assert_not(etcd_value_is_shared(value, len));
-    cr_assert_not(etcd_value_is_shared("", 0), "of another program");
-    cr_assert_not(etcd_value_is_shared("s", 1));
-    cr_assert_eq(etcd_value_make(value, 4, DLOCK_SHARED, "long"), 3);
-    etcd_value_label(value, 5, "s label", 7);
+    cr_assert_not(etcd_kv_is_shared(value, len));
+    cr_assert_not(etcd_kv_is_shared("", 0), "of another program");
+    cr_assert_not(etcd_kv_is_shared("s", 1));
+    cr_assert_eq(etcd_kv_make(value, 4, DLOCK_SHARED, "long"), 3);
+    etcd_kv_label(value, 5, "s label", 7);
     cr_assert_str_eq(value, "labe");
-    etcd_value_label(value, 5, "label", 5);
+    etcd_kv_label(value, 5, "label", 5);
     cr_assert_str_eq(value, "");
-    etcd_value_label(value, 5, "", 0);
+    etcd_kv_label(value, 5, "", 0);
     cr_assert_str_eq(value, "");
 }
 
@@ -135,8 +134,8 @@ static struct dlock_holder data_of(const char *value, size_t len)
     struct dlock_holder holder = {.struct_size = sizeof holder};
     struct etcd_value parsed;
 
-    etcd_value_parse(&parsed, value, len);
-    etcd_value_data(&holder, &parsed);
+    etcd_kv_parse(&parsed, value, len);
+    etcd_kv_data(&holder, &parsed);
     return holder;
 }
 
@@ -146,24 +145,24 @@ Test(keys, DAT_1_data_are_behind_the_label)
     struct dlock_request req = {.struct_size = sizeof req};
     char value[ETCD_VALUE_SIZE], label[ETCD_VALUE_SIZE];
     static unsigned char most[DLOCK_DATA_MAX];
-    size_t len = etcd_value_make(value, sizeof value, DLOCK_EXCLUSIVE, "host:1");
+    size_t len = etcd_kv_make(value, sizeof value, DLOCK_EXCLUSIVE, "host:1");
     struct dlock_holder holder;
 
-    cr_assert_eq(etcd_value_add_data(value, len, &req), len, "nothing");
+    cr_assert_eq(etcd_kv_add_data(value, len, &req), len, "nothing");
     cr_assert_null(data_of(value, len).data);
     req.data = (const unsigned char *)"a\0b";
     req.data_len = 3;
-    len = etcd_value_add_data(value, len, &req);
+    len = etcd_kv_add_data(value, len, &req);
     cr_assert_eq(len, 8 + 1 + 3);
     holder = data_of(value, len);
     cr_assert_eq(holder.data_len, 3);
     cr_assert_arr_eq(holder.data, "a\0b", 3);
-    etcd_value_label(label, sizeof label, value, len);
+    etcd_kv_label(label, sizeof label, value, len);
     cr_assert_str_eq(label, "host:1");
     req.data = most;
     req.data_len = sizeof most;
-    len = etcd_value_make_permit(value, sizeof value, 1000, 999, "host:1");
-    holder = data_of(value, etcd_value_add_data(value, len, &req));
+    len = etcd_kv_make_permit(value, sizeof value, 1000, 999, "host:1");
+    holder = data_of(value, etcd_kv_add_data(value, len, &req));
     cr_assert_eq(holder.data_len, sizeof most);
     cr_assert_null(data_of("k host:1\0data", 13).data, "what is kept has none");
     cr_assert_null(data_of("foreign\0data", 12).data, "a value of another program");
@@ -268,7 +267,7 @@ Test(queue, only_the_very_key_is_found)
     static uint8_t own[] = "job/0123", other[] = "job/0124";
 
     prefix("");
-    etcd_keys_make(&keys, &config, "job", 3, "0123");
+    etcd_kv_keys(&keys, &config, "job", 3, "0123");
     queue_is("xx", revisions, false);
     kvs[0].key = (ProtobufCBinaryData){8, other};
     kvs[1].key = (ProtobufCBinaryData){8, own};
