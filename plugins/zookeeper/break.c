@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "break.h"
 
-#include "errmap.h"
+#include "flight.h"
 #include "inspect.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static enum dlock_status answers_count(struct breaking *breaking, struct zk_flig
         if (call->rc == ZOK)
             breaking->ended++;
         else if (call->rc != ZNONODE)
-            return zk_errmap_fail(breaking->err, call->rc, "delete", call->path);
+            return zk_flight_fail(breaking->err, call->rc, "delete", call->path);
     }
     return DLOCK_OK;
 }

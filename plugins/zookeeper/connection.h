@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connection.h - what a link is made of, for link.c, flight.c and watcher.c: the handle of the
- * library, its socket, and the state of the session.
+ * connection.h - what a link is made of, for link.c and flight.c: the handle of the library, its
+ * socket, and the state of the session.
  */
 #ifndef ZK_CONNECTION_H
 #define ZK_CONNECTION_H
 
 #include "flight.h"
-#include "watcher.h"
-
 #include "heard.h"
 
 #define ZK_WHY_SIZE 96

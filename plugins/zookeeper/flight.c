@@ -1,11 +1,307 @@
 /* SPDX-License-Identifier: MIT */
 #include "flight.h"
-#include "answer.h"
+
 #include "connection.h"
 #include "lib/deadline_cond.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <zookeeper/zookeeper.h>
+
+enum verdict {
+    ZK_ANSWERED,     /* by the server */
+    ZK_NOT_EXECUTED, /* certainly */
+    ZK_IN_DOUBT      /* it may have been executed, or will be */
+};
+
+/* ---- answers ---- */
+
+/* rc: of a completion, or of the function of the library that sends. */
+static enum verdict answer_judge(int rc)
+{
+    switch (rc) {
+    case ZOK:
+    case ZUNIMPLEMENTED:
+    case ZBADARGUMENTS:
+        return ZK_ANSWERED;
+    case ZINVALIDSTATE: /* of the library: nothing was sent */
+    case ZSESSIONMOVED:
+    case ZNOTREADONLY:
+    case ZTHROTTLEDOP:
+        return ZK_NOT_EXECUTED;
+    case ZSESSIONEXPIRED:
+    case ZAUTHFAILED:
+    case ZCLOSING:
+        return ZK_IN_DOUBT;
+    default:
+        return rc < ZAPIERROR ? ZK_ANSWERED : ZK_IN_DOUBT;
+    }
+}
+
+/* A create or a delete. */
+static bool answer_changes(const struct zk_call *call)
+{
+    return call->op == ZK_CREATE || call->op == ZK_DELETE || call->op == ZK_SET;
+}
+
+/* The server that gives this answer. */
+static enum zk_heard_of answer_of(const struct zk_call *call, int rc)
+{
+    if (rc == ZOK && answer_changes(call))
+        return ZK_HEARD_MAJORITY;
+    if ((rc == ZOK && call->op == ZK_SYNC) || (rc == ZNONODE && answer_changes(call)))
+        return ZK_HEARD_LEADER;
+    return ZK_HEARD_SERVER;
+}
+
+/* Copies of what the library frees. False: no memory. */
+static bool answer_text(struct zk_call *call, const char *text, size_t len)
+{
+    call->text = malloc(len + 1);
+    if (call->text == NULL)
+        return false;
+    if (len > 0)
+        memcpy(call->text, text, len);
+    call->text[len] = '\0';
+    call->text_len = len;
+    return true;
+}
+
+static bool answer_children(struct zk_call *call, const struct String_vector *from)
+{
+    struct String_vector *to = &call->children;
+
+    to->data = calloc((size_t)from->count + 1, sizeof *to->data);
+    if (to->data == NULL)
+        return false;
+    while (to->count < from->count) {
+        to->data[to->count] = strdup(from->data[to->count]);
+        if (to->data[to->count] == NULL)
+            return false;
+        to->count++;
+    }
+    return true;
+}
+
+static void answer_free(struct zk_call *call)
+{
+    for (int32_t i = 0; i < call->children.count; i++)
+        free(call->children.data[i]);
+    free(call->children.data);
+    free(call->text);
+}
+
+/* ---- watchers ---- */
+
+struct zk_watcher *zk_flight_watcher_new(struct zk_link *link)
+{
+    struct zk_watcher *watcher = calloc(1, sizeof *watcher);
+
+    if (watcher == NULL)
+        return NULL;
+    zk_connection_lock(link);
+    watcher->next = link->watchers;
+    watcher->link = &link->watchers;
+    if (watcher->next != NULL)
+        watcher->next->link = &watcher->next;
+    link->watchers = watcher;
+    zk_connection_unlock(link);
+    return watcher;
+}
+
+static void drop(struct zk_watcher *watcher)
+{
+    *watcher->link = watcher->next;
+    if (watcher->next != NULL)
+        watcher->next->link = watcher->link;
+    free(watcher->path);
+    free(watcher);
+}
+
+static void fire(struct zk_watcher *watcher)
+{
+    watcher->fired = true;
+    if (watcher->wait != NULL)
+        zk_connection_signal(watcher->wait->link, &watcher->wait->cond);
+}
+
+static void end(struct zk_watcher *watcher)
+{
+    watcher->pending = false;
+    if (watcher->unused)
+        drop(watcher);
+}
+
+/* watcher_fn of the library; context: the watcher. */
+static void watcher_hear(zhandle_t *handle, int type, int state, const char *path, void *context)
+{
+    (void)handle;
+    (void)state;
+    (void)path;
+    if (type == ZOO_SESSION_EVENT) /* no change of the node */
+        return;
+    fire(context);
+    end(context);
+}
+
+/* Asks no server. The library may be about to call it; then it does not find it. */
+static void library_remove(const struct zk_link *link, struct zk_watcher *watcher)
+{
+    if (watcher->kept && watcher->path != NULL && link->handle != NULL &&
+        zoo_aremove_watches(link->handle, watcher->path,
+                            watcher->children ? ZWATCHTYPE_CHILD : ZWATCHTYPE_DATA, watcher_hear,
+                            watcher, 1, NULL, NULL) == ZOK)
+        watcher->pending = false;
+}
+
+void zk_flight_watcher_free(struct zk_link *link, struct zk_watcher *watcher)
+{
+    if (watcher == NULL)
+        return;
+    zk_connection_lock(link);
+    watcher->unused = true;
+    library_remove(link, watcher);
+    if (!watcher->pending)
+        drop(watcher);
+    zk_connection_unlock(link);
+}
+
+/* It is about to be given to the library. */
+static void watcher_begin(struct zk_watcher *watcher, const char *path, bool children)
+{
+    free(watcher->path);
+    watcher->path = strdup(path);
+    watcher->children = children;
+    watcher->kept = false;
+    watcher->pending = true;
+}
+
+/* Its call has ended. kept: the library keeps it. */
+static void watcher_answer(struct zk_link *link, struct zk_watcher *watcher, bool kept)
+{
+    watcher->kept = kept;
+    if (kept && watcher->unused)
+        library_remove(link, watcher);
+    if (!kept || !watcher->pending)
+        end(watcher);
+}
+
+void zk_flight_watcher_fire_all(struct zk_link *link)
+{
+    for (struct zk_watcher *at = link->watchers; at != NULL; at = at->next) {
+        if (at->pending)
+            fire(at);
+    }
+}
+
+void zk_flight_watcher_forget_all(struct zk_link *link)
+{
+    struct zk_watcher *next = NULL;
+
+    zk_flight_watcher_fire_all(link);
+    for (struct zk_watcher *at = link->watchers; at != NULL; at = next) {
+        next = at->next;
+        end(at);
+    }
+}
+
+enum dlock_status zk_flight_watcher_await(struct zk_link *link, struct zk_watcher *watcher,
+                                          struct zk_wait **where, const bool *interrupted,
+                                          int64_t deadline_ns)
+{
+    struct zk_wait wait = {.link = link};
+    enum dlock_status status = DLOCK_TIMEOUT;
+
+    (void)dl_deadline_cond_init(&wait.cond);
+    zk_connection_lock(link);
+    watcher->wait = &wait;
+    *where = &wait;
+    link->waits++;
+    while (!watcher->fired && !wait.interrupted && !*interrupted) {
+        const int64_t left_ns = deadline_ns - zk_connection_now(link);
+
+        if (left_ns <= 0)
+            break;
+        zk_connection_sleep(link, &wait.cond, left_ns);
+    }
+    link->waits--;
+    if (watcher->fired)
+        status = DLOCK_OK;
+    else if (wait.interrupted || *interrupted)
+        status = DLOCK_CANCELED;
+    watcher->wait = NULL;
+    *where = NULL;
+    zk_connection_hand_over(link);
+    zk_connection_unlock(link);
+    (void)pthread_cond_destroy(&wait.cond);
+    return status;
+}
+
+void zk_flight_watcher_interrupt(struct zk_wait *wait)
+{
+    wait->interrupted = true;
+    zk_connection_signal(wait->link, &wait->cond);
+}
+
+/* ---- errors ---- */
+
+#define SPACE_EXHAUSTED (-125) /* ZQUOTAEXCEEDED of 3.9; zookeeper.h of 3.8 does not have it */
+
+static enum dlock_status status_of(int rc)
+{
+    switch (rc) {
+    case ZNOAUTH:
+    case ZAUTHFAILED:
+    case ZSESSIONCLOSEDREQUIRESASLAUTH:
+        return DLOCK_AUTH;
+    case ZINVALIDACL:
+    case ZNOCHILDRENFOREPHEMERALS:
+    case ZEPHEMERALONLOCALSESSION:
+    case ZUNIMPLEMENTED:
+    case SPACE_EXHAUSTED:
+        return DLOCK_CONFIG;
+    case ZCONNECTIONLOSS:
+    case ZOPERATIONTIMEOUT:
+    case ZCLOSING:
+    case ZINVALIDSTATE:
+    case ZSESSIONEXPIRED:
+    case ZSESSIONMOVED:
+    case ZNOTREADONLY:
+    case ZTHROTTLEDOP:
+        return DLOCK_UNAVAILABLE;
+    default:
+        return DLOCK_PROTOCOL;
+    }
+}
+
+static const char *hint_of(int rc)
+{
+    switch (rc) {
+    case ZNOAUTH:
+        return " (want zk://user@host with pass_file=, or other ACLs)";
+    case ZSESSIONCLOSEDREQUIRESASLAUTH:
+        return " (want a login: zk://user@host with pass_file=)";
+    case ZINVALIDACL:
+        return " (acl=creator wants a user)";
+    case ZNOCHILDRENFOREPHEMERALS:
+        return " (a node above it is ephemeral)";
+    case ZEPHEMERALONLOCALSESSION:
+        return " (the servers have localSessionsEnabled; want localSessionsUpgradingEnabled, too)";
+    case ZUNIMPLEMENTED:
+        return " (want ZooKeeper 3.5 or later)";
+    case SPACE_EXHAUSTED:
+        return " (the quota of the node is exceeded)";
+    default:
+        return "";
+    }
+}
+
+enum dlock_status zk_flight_fail(struct dlock_error *err, int rc, const char *what,
+                                 const char *path)
+{
+    return dlock_fail(err, ZK_ORIGIN, status_of(rc), rc, "%s %s: %s%s", what, path, zerror(rc),
+                      hint_of(rc));
+}
 
 struct zk_flight {
     struct zk_flight *next, **at; /* the link's list, while open > 0 */
@@ -40,7 +336,7 @@ struct zk_flight *zk_flight_new(struct zk_link *link, size_t most)
 static void destroy(struct zk_flight *flight)
 {
     for (size_t i = 0; i < flight->count; i++) {
-        zk_answer_free(&flight->calls[i]);
+        answer_free(&flight->calls[i]);
         free(flight->calls[i].path);
         free(flight->calls[i].value);
     }
@@ -111,7 +407,7 @@ struct zk_call *zk_flight_call(struct zk_flight *flight, size_t i)
     return i < flight->count ? &flight->calls[i] : NULL;
 }
 
-/* ---- answers ---- */
+/* ---- the end of calls ---- */
 
 static void flight_end(struct zk_flight *flight)
 {
@@ -135,12 +431,10 @@ static void call_end(struct zk_call *call, int rc, bool taken)
 
     if (rc == ZSESSIONCLOSEDREQUIRESASLAUTH)
         zk_connection_refuse(link);
-    if (zk_answer_judge(rc) == ZK_ANSWERED)
-        zk_heard_answer(&link->heard, call->sent_ns, zk_connection_now(link),
-                        zk_answer_of(call, rc));
+    if (answer_judge(rc) == ZK_ANSWERED)
+        zk_heard_answer(&link->heard, call->sent_ns, zk_connection_now(link), answer_of(call, rc));
     if (call->watcher != NULL)
-        zk_watcher_answer(link, call->watcher,
-                          rc == ZOK || (rc == ZNONODE && call->op == ZK_EXISTS));
+        watcher_answer(link, call->watcher, rc == ZOK || (rc == ZNONODE && call->op == ZK_EXISTS));
     call->open = false;
     if (!flight->given_up) {
         call->rc = taken ? rc : ZMARSHALLINGERROR;
@@ -190,7 +484,7 @@ static void on_created(int rc, const char *path, const struct Stat *stat, const 
     if (wants(call, rc)) {
         if (stat != NULL)
             call->stat = *stat;
-        taken = zk_answer_text(call, path, path != NULL ? strlen(path) : 0);
+        taken = answer_text(call, path, path != NULL ? strlen(path) : 0);
     }
     call_end(call, rc, taken);
 }
@@ -203,7 +497,7 @@ static void on_value(int rc, const char *value, int len, const struct Stat *stat
     if (wants(call, rc)) {
         if (stat != NULL)
             call->stat = *stat;
-        taken = zk_answer_text(call, value, len > 0 ? (size_t)len : 0);
+        taken = answer_text(call, value, len > 0 ? (size_t)len : 0);
     }
     call_end(call, rc, taken);
 }
@@ -217,7 +511,7 @@ static void on_children(int rc, const struct String_vector *children, const stru
     if (wants(call, rc) && children != NULL) {
         if (stat != NULL)
             call->stat = *stat;
-        taken = zk_answer_children(call, children);
+        taken = answer_children(call, children);
     }
     call_end(call, rc, taken);
 }
@@ -235,16 +529,16 @@ static int watched_send(zhandle_t *handle, struct zk_call *call)
     struct zk_watcher *watcher = call->watcher;
     int rc = ZOK;
 
-    zk_watcher_begin(watcher, call->path, call->op == ZK_CHILDREN);
+    watcher_begin(watcher, call->path, call->op == ZK_CHILDREN);
     if (call->op == ZK_CHILDREN)
-        rc = zoo_awget_children2(handle, call->path, zk_watcher_hear, watcher, on_children, call);
+        rc = zoo_awget_children2(handle, call->path, watcher_hear, watcher, on_children, call);
     else if (call->op == ZK_EXISTS)
-        rc = zoo_awexists(handle, call->path, zk_watcher_hear, watcher, on_stat, call);
+        rc = zoo_awexists(handle, call->path, watcher_hear, watcher, on_stat, call);
     else
-        rc = zoo_awget(handle, call->path, zk_watcher_hear, watcher, on_value, call);
+        rc = zoo_awget(handle, call->path, watcher_hear, watcher, on_value, call);
     if (rc != ZOK && rc != ZMARSHALLINGERROR) {
         call->watcher = NULL;
-        zk_watcher_answer(call->flight->link, watcher, false);
+        watcher_answer(call->flight->link, watcher, false);
     }
     return rc;
 }
@@ -383,9 +677,9 @@ static enum dlock_status outcome(const struct zk_flight *flight, size_t first, s
 
     for (size_t i = first; i < first + count; i++) {
         const struct zk_call *call = &flight->calls[i];
-        const enum zk_verdict verdict = call->done ? zk_answer_judge(call->rc) : ZK_IN_DOUBT;
+        const enum verdict verdict = call->done ? answer_judge(call->rc) : ZK_IN_DOUBT;
 
-        if (verdict == ZK_IN_DOUBT && zk_answer_changes(call))
+        if (verdict == ZK_IN_DOUBT && answer_changes(call))
             return fail(flight, call, DLOCK_UNKNOWN, err);
         if (verdict != ZK_ANSWERED && unanswered == NULL)
             unanswered = call;

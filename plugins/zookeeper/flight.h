@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* flight.h - requests that leave together, and their answers. */
+/*
+ * flight.h - requests that leave together, and their answers; watchers, which hear of the next
+ * change of a node; and the statuses of dlock for errors of ZooKeeper.
+ */
 #ifndef ZK_FLIGHT_H
 #define ZK_FLIGHT_H
 
+#include "heard.h"
 #include "link.h"
 
 enum zk_op { ZK_CREATE, ZK_DELETE, ZK_SET, ZK_CHILDREN, ZK_EXISTS, ZK_GET, ZK_SYNC };
@@ -85,9 +89,60 @@ bool zk_flight_begin(struct zk_flight *flight, void (*on_end)(struct zk_flight *
                      void *arg);
 struct zk_call *zk_flight_call(struct zk_flight *flight, size_t i);
 
+/*
+ * The status of an answer that a slot has no better word for, with err filled: "what PATH: TEXT".
+ * ZNOAUTH and ZAUTHFAILED: AUTH. Quota, ZINVALIDACL, ZNOCHILDRENFOREPHEMERALS and the like: CONFIG.
+ * ZOPERATIONTIMEOUT, ZCONNECTIONLOSS, ZCLOSING, ZSESSIONEXPIRED, ZSESSIONMOVED: UNAVAILABLE (the
+ * caller knows if a write is in doubt). All others: PROTOCOL.
+ */
+enum dlock_status zk_flight_fail(struct dlock_error *err, int rc, const char *what,
+                                 const char *path);
+
+/* ---- watchers ---- */
+
+/*
+ * The library keeps a watcher until its node changes, its user has gone, or the session ends; so it
+ * has memory of its own and outlives its user. A watcher is for one call that is sent.
+ */
+struct zk_watcher {
+    struct zk_watcher *next, **link; /* the link's list */
+    bool fired;                      /* the node changed, or the session ended; under the mutex */
+    bool pending;                    /* the library has it, or may keep it with the answer */
+    bool kept;                       /* the library has answered, and keeps it */
+    bool unused;                     /* its user has gone */
+    bool children;                   /* of the node, and not of its value */
+    char *path;                      /* of the node, while it is pending; NULL: not known */
+    struct zk_wait *wait;            /* woken by it; NULL: nobody. Under the mutex */
+};
+
+/* NULL: no memory. */
+struct zk_watcher *zk_flight_watcher_new(struct zk_link *link);
+/* Nobody waits for it any more. NULL is fine. */
+void zk_flight_watcher_free(struct zk_link *link, struct zk_watcher *watcher);
+
+/* A thread that waits for a watcher or an interrupt. */
+struct zk_wait {
+    struct zk_link *link;
+    pthread_cond_t cond;
+    bool interrupted;
+};
+
+/* Sleeps until the watcher has fired (OK), the wait is interrupted (CANCELED) or the deadline
+ * (TIMEOUT). wait->cond is made and destroyed by it. *where: under the mutex, set to wait
+ * meanwhile, for the one who interrupts. *interrupted: sticky, under the mutex. */
+enum dlock_status zk_flight_watcher_await(struct zk_link *link, struct zk_watcher *watcher,
+                                          struct zk_wait **where, const bool *interrupted,
+                                          int64_t deadline_ns);
+/* Wakes it. With the mutex held. */
+void zk_flight_watcher_interrupt(struct zk_wait *wait);
+
 /* ---- for link.c, with the mutex held ---- */
 
 /* The library's handle is gone: nothing that was sent by it is answered any more. */
 void zk_flight_end_all(struct zk_link *link);
+/* The session has ended. */
+void zk_flight_watcher_fire_all(struct zk_link *link);
+/* The library's handle is gone. */
+void zk_flight_watcher_forget_all(struct zk_link *link);
 
 #endif

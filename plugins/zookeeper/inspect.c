@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "inspect.h"
 
-#include "errmap.h"
+#include "flight.h"
 #include "lib/holder_text.h"
 #include "lib/printable.h"
 #include "permit.h"
@@ -48,11 +48,11 @@ enum dlock_status zk_inspect_children(struct zk_session *session, const char *pa
     if (status != DLOCK_OK)
         return status;
     if (sync->rc != ZOK && sync->rc != ZNONODE)
-        return zk_errmap_fail(err, sync->rc, "sync", path);
+        return zk_flight_fail(err, sync->rc, "sync", path);
     if (call->rc == ZOK)
         *children = &call->children;
     else if (call->rc != ZNONODE)
-        return zk_errmap_fail(err, call->rc, "list", path);
+        return zk_flight_fail(err, call->rc, "list", path);
     return DLOCK_OK;
 }
 

@@ -124,7 +124,7 @@ static void handle_close(struct zk_link *link)
     link->inode = 0;
     link->ending = false;
     zk_flight_end_all(link);
-    zk_watcher_forget_all(link);
+    zk_flight_watcher_forget_all(link);
 }
 
 /* ---- the thread, with the mutex held ---- */
@@ -361,7 +361,7 @@ static struct zk_link *link_new(const struct zk_config *config, const struct zk_
     zk_heard_init(&link->heard, link->tick_ns);
     link->asked_ms = asked_ms(config, greeting, tick_ms);
     link->fd = -1;
-    link->on_over = zk_watcher_fire_all;
+    link->on_over = zk_flight_watcher_fire_all;
     link->handshake_ns = HANDSHAKE_NS;
     link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     link->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

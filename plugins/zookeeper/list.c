@@ -5,7 +5,7 @@
  */
 #include "list.h"
 
-#include "errmap.h"
+#include "flight.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +134,7 @@ static enum dlock_status answer_take(struct listing *listing, const struct zk_ca
         return DLOCK_OK;
     }
     if (call->rc != ZOK)
-        return zk_errmap_fail(listing->err, call->rc, "list", call->path);
+        return zk_flight_fail(listing->err, call->rc, "list", call->path);
     if (listing->session->config.raw && !below_add(listing, entry, &call->children))
         return no_memory(listing);
     if (!begins(listing, entry->bytes, entry->len))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "parents.h"
 
-#include "errmap.h"
+#include "flight.h"
 
 #include <string.h>
 
@@ -29,7 +29,7 @@ static enum dlock_status answers_judge(struct zk_flight *flight, size_t count,
             return dlock_fail(err, ZK_ORIGIN, DLOCK_UNAVAILABLE, ZNONODE,
                               "create %s: a node above it was deleted meanwhile", call->path);
         if (!is_made(call))
-            return zk_errmap_fail(err, call->rc, "create", call->path);
+            return zk_flight_fail(err, call->rc, "create", call->path);
     }
     return DLOCK_OK;
 }
@@ -94,7 +94,7 @@ static bool last_judge(struct zk_parent *parent, const struct zk_call *call)
     if (call->rc == ZNONODE)
         return false;
     if (!is_made(call))
-        parent->status = zk_errmap_fail(parent->err, call->rc, "create", call->path);
+        parent->status = zk_flight_fail(parent->err, call->rc, "create", call->path);
     return true;
 }
 

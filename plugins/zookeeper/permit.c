@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "permit.h"
 
-#include "errmap.h"
+#include "flight.h"
 #include "lib/holder_text.h"
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static enum dlock_status note(struct permits *permits, size_t i, const struct zk
     const int64_t permit = zk_permit_read(get, &label);
 
     if (get->rc != ZOK && get->rc != ZNONODE)
-        return zk_errmap_fail(permits->attempt->err, get->rc, "read", get->path);
+        return zk_flight_fail(permits->attempt->err, get->rc, "read", get->path);
     if (own) {
         permits->gone = get->rc == ZNONODE;
         permits->own = permit;
@@ -114,7 +114,7 @@ enum dlock_status zk_permit_ask(struct zk_attempt *attempt, int64_t session_id, 
     else
         status = no_memory(attempt);
     if (status == DLOCK_OK && get->rc != ZOK && get->rc != ZNONODE)
-        status = zk_errmap_fail(attempt->err, get->rc, "read", get->path);
+        status = zk_flight_fail(attempt->err, get->rc, "read", get->path);
     if (status == DLOCK_OK)
         *has = zk_permit_read(get, &label) >= 0;
     zk_flight_free(flight);
@@ -159,7 +159,7 @@ static enum dlock_status write(struct permits *permits, uint32_t limit)
     else if (status == DLOCK_OK && set->rc == ZNONODE)
         permits->gone = true;
     else if (status == DLOCK_OK && set->rc != ZBADVERSION)
-        status = zk_errmap_fail(attempt->err, set->rc, "write", set->path);
+        status = zk_flight_fail(attempt->err, set->rc, "write", set->path);
     zk_flight_free(flight);
     return status;
 }

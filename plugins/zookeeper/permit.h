@@ -18,13 +18,13 @@
  *
  * OK with *known: standing.holds says whether the node has a permit, and which; if it has none,
  * standing.predecessor is what to wait for, in children. OK without: the node is gone. Statuses of
- * zk_flight_run and zk_errmap_fail.
+ * zk_flight_run and zk_flight_fail.
  */
 enum dlock_status zk_permit_take(struct zk_attempt *attempt, const struct String_vector *children,
                                  struct zk_standing *standing, bool *known);
 
 /* Does this node of the name have a permit? *has: false also if the node is gone. Statuses of
- * zk_flight_run, for session_id, and of zk_errmap_fail. */
+ * zk_flight_run, for session_id, and of zk_flight_fail. */
 enum dlock_status zk_permit_ask(struct zk_attempt *attempt, int64_t session_id, const char *node,
                                 bool *has);
 

@@ -6,7 +6,7 @@
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
 #include "break.h"
-#include "errmap.h"
+#include "flight.h"
 #include "inspect.h"
 #include "list.h"
 #include "list_waiters.h"
@@ -56,7 +56,7 @@ static enum dlock_status login_check(struct zk_session *session, int64_t deadlin
     else
         status = zk_flight_run(flight, &session_id, deadline_ns, err);
     if (status == DLOCK_OK && zk_flight_call(flight, 0)->rc != ZOK)
-        status = zk_errmap_fail(err, zk_flight_call(flight, 0)->rc, "sync", "/");
+        status = zk_flight_fail(err, zk_flight_call(flight, 0)->rc, "sync", "/");
     zk_flight_free(flight);
     return status;
 }

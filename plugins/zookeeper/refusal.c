@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "refusal.h"
 
-#include "errmap.h"
+#include "flight.h"
 #include "slot.h"
 
 /* The node is gone. */
@@ -18,7 +18,7 @@ static enum dlock_status say(const struct zk_refusal *refusal)
         return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER,
                           refusal->limit, dlock_request_limit(attempt->req));
     if (refusal->reason == ZK_NOT_TO_BE_LISTED)
-        return zk_errmap_fail(attempt->err, refusal->rc, "list", attempt->path.text);
+        return zk_flight_fail(attempt->err, refusal->rc, "list", attempt->path.text);
     return DLOCK_BUSY;
 }
 

@@ -5,7 +5,7 @@
  */
 #include "renew.h"
 
-#include "errmap.h"
+#include "flight.h"
 #include "slot.h"
 
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static enum dlock_status element_judge(struct batch *batch, struct element *elem
     const int rc = element->node->rc;
 
     if (rc != ZOK && rc != ZNONODE)
-        return zk_errmap_fail(batch->err, rc, "read a node of", attempt->path.text);
+        return zk_flight_fail(batch->err, rc, "read a node of", attempt->path.text);
     if (rc == ZNONODE || !is_same(batch, element)) {
         zk_slot_gone(attempt);
         return lost(batch);
@@ -123,7 +123,7 @@ static void batch_run(struct batch *batch)
     enum dlock_status status = fly(batch);
 
     if (status == DLOCK_OK && batch->sync->rc != ZOK)
-        status = zk_errmap_fail(batch->err, batch->sync->rc, "sync", batch->sync->path);
+        status = zk_flight_fail(batch->err, batch->sync->rc, "sync", batch->sync->path);
     for (size_t i = 0; i < batch->n; i++) {
         struct element *element = &batch->elements[i];
 

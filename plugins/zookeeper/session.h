@@ -13,7 +13,6 @@
 #include "flight.h"
 #include "leftover.h"
 #include "path.h"
-#include "watcher.h"
 
 struct zk_session {
     const struct dlock_host *host;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slot.h"
 
-#include "errmap.h"
+#include "flight.h"
 #include "lib/hex.h"
 #include "lib/time.h"
 #include "permit.h"
@@ -44,7 +44,7 @@ static void predecessor_set(struct zk_attempt *attempt, const char *name)
 
     if (name != NULL && slot->predecessor != NULL && strcmp(name, slot->predecessor) == 0)
         return;
-    zk_watcher_free(attempt->session->link, slot->watcher);
+    zk_flight_watcher_free(attempt->session->link, slot->watcher);
     slot->watcher = NULL;
     free(slot->predecessor);
     slot->predecessor = name != NULL ? strdup(name) : NULL; /* without memory: watch says so */
@@ -105,7 +105,7 @@ static enum dlock_status children_of(struct zk_attempt *attempt, const struct zk
     if (call->rc == ZNONODE)
         return DLOCK_OK;
     if (call->rc != ZOK)
-        return zk_errmap_fail(attempt->err, call->rc, "list", attempt->path.text);
+        return zk_flight_fail(attempt->err, call->rc, "list", attempt->path.text);
     *children = &call->children;
     return DLOCK_OK;
 }
@@ -130,7 +130,7 @@ enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *s
     if (status != DLOCK_OK)
         return status;
     if (sync && synced->rc != ZOK)
-        return zk_errmap_fail(attempt->err, synced->rc, "sync", path);
+        return zk_flight_fail(attempt->err, synced->rc, "sync", path);
     return children_of(attempt, call, children);
 }
 
@@ -200,7 +200,7 @@ static enum dlock_status node_identify(struct zk_attempt *attempt, bool *known)
         return DLOCK_OK;
     }
     if (rc != ZOK)
-        return zk_errmap_fail(attempt->err, rc, "read a node of", attempt->path.text);
+        return zk_flight_fail(attempt->err, rc, "read a node of", attempt->path.text);
     if (stat.ephemeralOwner != slot->session_id) {
         zk_slot_gone(attempt);
         return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,
@@ -293,7 +293,7 @@ static enum dlock_status deleted(struct zk_attempt *attempt, enum dlock_status s
     if (status != DLOCK_OK)
         return status;
     if (rc != ZOK && rc != ZNONODE)
-        return zk_errmap_fail(attempt->err, rc, "delete a node of", attempt->path.text);
+        return zk_flight_fail(attempt->err, rc, "delete a node of", attempt->path.text);
     *by_us = rc == ZOK;
     zk_slot_gone(attempt);
     return DLOCK_OK;

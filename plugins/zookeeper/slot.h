@@ -22,7 +22,7 @@ bool zk_slot_answered(struct zk_link *link, const struct zk_call *call);
 
 /*
  * The children of the name, none if it has no node. sync: as the leader knows them now.
- * *session_id: as for zk_flight_run. Statuses of zk_flight_run for reads, and of zk_errmap_fail.
+ * *session_id: as for zk_flight_run. Statuses of zk_flight_run for reads, and of zk_flight_fail.
  * Always: zk_flight_free(*flight), which has the children.
  */
 enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *session_id,

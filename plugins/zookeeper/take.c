@@ -6,7 +6,7 @@
  */
 #include "take.h"
 
-#include "errmap.h"
+#include "flight.h"
 #include "lib/holder_text.h"
 #include "lib/time.h"
 #include "parents.h"
@@ -253,7 +253,7 @@ static enum dlock_status flown(struct take *take, enum dlock_status status, int6
         return made_judge(take);
     take->again = take->orphan = take->create->rc == ZNONODE;
     return take->orphan ? DLOCK_OK
-                        : zk_errmap_fail(attempt->err, take->create->rc, "create a node below",
+                        : zk_flight_fail(attempt->err, take->create->rc, "create a node below",
                                          attempt->path.text);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unlock.h"
 
-#include "errmap.h"
+#include "flight.h"
 #include "permit.h"
 #include "slot.h"
 
@@ -66,7 +66,7 @@ static enum dlock_status all_delete(struct zk_attempt *attempt, int64_t session_
 
         *deleted = *deleted || call->rc == ZOK;
         if (call->rc != ZOK && call->rc != ZNONODE)
-            status = zk_errmap_fail(attempt->err, call->rc, "delete", call->path);
+            status = zk_flight_fail(attempt->err, call->rc, "delete", call->path);
     }
     zk_flight_free(flight);
     return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch.h"
 
-#include "errmap.h"
+#include "flight.h"
 #include "lib/time.h"
 #include "permit.h"
 #include "slot.h"
@@ -32,7 +32,7 @@ static void watcher_drop(struct watch *watch)
 {
     struct zk_slot *slot = watch->attempt.slot;
 
-    zk_watcher_free(watch->attempt.session->link, slot->watcher);
+    zk_flight_watcher_free(watch->attempt.session->link, slot->watcher);
     slot->watcher = NULL;
 }
 
@@ -80,7 +80,7 @@ static enum dlock_status watcher_send(struct watch *watch, int *rc)
     struct zk_call *call = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    slot->watcher = zk_watcher_new(link);
+    slot->watcher = zk_flight_watcher_new(link);
     if (flight != NULL)
         call = slot->front
                    ? zk_flight_add(flight, ZK_CHILDREN, attempt->path.text)
@@ -119,7 +119,7 @@ static enum dlock_status watcher_arm(struct watch *watch)
         return status;
     if (rc == ZOK)
         return DLOCK_INTERNAL;
-    (void)zk_errmap_fail(attempt->err, rc, "watch a node of", attempt->path.text);
+    (void)zk_flight_fail(attempt->err, rc, "watch a node of", attempt->path.text);
     attempt->err->status = DLOCK_UNAVAILABLE;
     return DLOCK_UNAVAILABLE;
 }
@@ -179,8 +179,8 @@ static enum dlock_status await_change(struct watch *watch)
     status = watcher_arm(watch);
     if (status != DLOCK_INTERNAL)
         return status;
-    status = zk_watcher_await(watch->attempt.session->link, slot->watcher, &slot->wait,
-                              &slot->interrupted, watch->attempt.req->deadline_ns);
+    status = zk_flight_watcher_await(watch->attempt.session->link, slot->watcher, &slot->wait,
+                                     &slot->interrupted, watch->attempt.req->deadline_ns);
     if (status != DLOCK_OK)
         return status;
     watcher_drop(watch);
@@ -226,6 +226,6 @@ void zk_watch_interrupt(struct zk_session *session, const struct dlock_request *
     zk_link_lock(session->link);
     slot->interrupted = true;
     if (slot->wait != NULL)
-        zk_watcher_interrupt(slot->wait);
+        zk_flight_watcher_interrupt(slot->wait);
     zk_link_unlock(session->link);
 }

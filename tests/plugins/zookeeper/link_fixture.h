@@ -5,7 +5,6 @@
 
 #include "flight.h"
 #include "session_kit.h"
-#include "watcher.h"
 #include "zk_server.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/zookeeper/link.c plugins/zookeeper/connection.c plugins/zookeeper/flight.c */
-/* Tests: plugins/zookeeper/answer.c */
+
 /* Requests and sessions of a link to a server that works. */
 #include "connection.h"
 #include "link_fixture.h"

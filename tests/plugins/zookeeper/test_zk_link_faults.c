@@ -142,7 +142,7 @@ Test(faults, a_session_that_the_servers_ended)
     cr_assert_eq(connect_by_proxy(TTL_MS, "pass"), DLOCK_OK, "%s", rig.err.message);
     want_rc(&rig, ZK_CREATE, BASE "/x", ZOO_EPHEMERAL, ZOK);
     id = state_of(&rig).session_id;
-    watcher = zk_watcher_new(rig.link);
+    watcher = zk_flight_watcher_new(rig.link);
     flight = flight_of(ZK_GET, BASE "/x");
     zk_flight_call(flight, 0)->watcher = watcher;
     next = id;
@@ -153,9 +153,10 @@ Test(faults, a_session_that_the_servers_ended)
     cr_assert_leq(state_of(&rig).until_ns, dlt_host_now(&rig.host), "it was not too long");
     cr_assert_eq(state_of(&rig).session_id, id, "nobody has said so yet");
     cr_assert(dlt_proxy_tell(&proxy, "pass"), "%s", proxy.answer);
-    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 5000)),
-                 DLOCK_OK);
-    zk_watcher_free(rig.link, watcher);
+    cr_assert_eq(
+        zk_flight_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 5000)),
+        DLOCK_OK);
+    zk_flight_watcher_free(rig.link, watcher);
     cr_assert_neq(await_session(&rig, id, 5000), id);
     flight = flight_of(ZK_EXISTS, BASE "/x");
     cr_assert_eq(run_in(&rig, flight, &id, 1000), DLOCK_LOST);
@@ -178,7 +179,7 @@ Test(faults, a_server_that_comes_back_has_the_session)
     cr_assert_eq(rig_connect(&rig, 5000), DLOCK_OK, "%s", rig.err.message);
     make_base(&rig);
     want_rc(&rig, ZK_CREATE, BASE "/x", ZOO_EPHEMERAL, ZOK);
-    watcher = zk_watcher_new(rig.link);
+    watcher = zk_flight_watcher_new(rig.link);
     flight = flight_of(ZK_GET, BASE "/x");
     zk_flight_call(flight, 0)->watcher = watcher;
     cr_assert_eq(run_in(&rig, flight, &id, 1000), DLOCK_OK, "%s", rig.err.message);
@@ -186,18 +187,21 @@ Test(faults, a_server_that_comes_back_has_the_session)
     dlt_zk_kill(&server, 0);
     cr_assert(await_connected(&rig, false, 2000));
     cr_assert_eq(state_of(&rig).session_id, id);
-    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 100)),
-                 DLOCK_TIMEOUT, "a lost connection is no change of the node");
+    cr_assert_eq(
+        zk_flight_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 100)),
+        DLOCK_TIMEOUT, "a lost connection is no change of the node");
     cr_assert(dlt_zk_again(&server, 0), "%s", server.why);
     cr_assert(await_connected(&rig, true, 5000));
     cr_assert_eq(state_of(&rig).session_id, id);
     want_rc(&rig, ZK_EXISTS, BASE "/x", 0, ZOK);
-    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 100)),
-                 DLOCK_TIMEOUT);
+    cr_assert_eq(
+        zk_flight_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 100)),
+        DLOCK_TIMEOUT);
     want_rc(&rig, ZK_DELETE, BASE "/x", 0, ZOK);
-    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 2000)),
-                 DLOCK_OK);
-    zk_watcher_free(rig.link, watcher);
+    cr_assert_eq(
+        zk_flight_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 2000)),
+        DLOCK_OK);
+    zk_flight_watcher_free(rig.link, watcher);
     close_rig();
 }
 
