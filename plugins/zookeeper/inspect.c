@@ -21,7 +21,7 @@ enum dlock_status zk_inspect_path(struct zk_path *path, const struct zk_session 
                                   const unsigned char *name, uint32_t name_len,
                                   struct dlock_error *err)
 {
-    if (zk_path_make(path, &session->config, name, name_len))
+    if (zk_node_path(path, &session->config, name, name_len))
         return DLOCK_OK;
     return dlock_fail(err, ZK_ORIGIN, DLOCK_INVALID, 0,
                       "with key=raw the name has to be a path that ZooKeeper takes");
@@ -164,7 +164,7 @@ static bool calls_add(const struct reporting *reporting, struct zk_flight *fligh
     const struct zk_inspect_name *name = &reporting->names[item->index];
     struct zk_path path;
 
-    return zk_path_make(&path, &reporting->session->config, name->bytes, name->len) &&
+    return zk_node_path(&path, &reporting->session->config, name->bytes, name->len) &&
            zk_flight_add_child(flight, ZK_EXISTS, path.text, item->child) != NULL &&
            zk_flight_add_child(flight, ZK_GET, path.text, item->child) != NULL;
 }

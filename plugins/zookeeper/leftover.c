@@ -3,7 +3,7 @@
 
 #include "flight.h"
 #include "lib/time.h"
-#include "path.h"
+#include "node.h"
 
 #include <stdio.h>
 #include <stdlib.h>

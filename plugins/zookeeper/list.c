@@ -59,7 +59,7 @@ static bool leads(const struct listing *listing, const unsigned char *name, size
 static bool child_add(struct listing *listing, const char *child)
 {
     unsigned char name[256];
-    const size_t len = zk_path_name(name, &listing->session->config, child);
+    const size_t len = zk_node_name(name, &listing->session->config, child);
     struct entry *entry = NULL;
 
     if (len == 0 || (!begins(listing, name, len) && !leads(listing, name, len)))
@@ -114,7 +114,7 @@ static bool calls_add(const struct listing *listing, struct zk_flight *flight, s
     for (size_t i = 0; i < n; i++, entry = entry->next) {
         struct zk_path path;
 
-        if (!zk_path_make(&path, &listing->session->config, entry->bytes, entry->len) ||
+        if (!zk_node_path(&path, &listing->session->config, entry->bytes, entry->len) ||
             zk_flight_add(flight, ZK_CHILDREN, path.text) == NULL)
             return false;
     }

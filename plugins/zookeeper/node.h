@@ -1,16 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * node.h - nodes of contenders: of a holder or waiter of a name, ours or of another program. Pure.
+ * node.h - the node of a name, and the nodes of its contenders: the holders and waiters, ours or of
+ * another program. Pure.
  *
- * The last ten digits of a node's name are the sequence that the server gave it. The text before
- * them ends with "-lock-", "__lock__" or "__WRIT__" (writers), or with "__READ__" or "__rlock__"
- * (readers). Nodes of all recipes contend for a name: dlock waits for each of them, also where the
- * other program does not wait for dlock. Nodes with other names are ignored.
+ * The node of a name is BASE "/" NAME. In a name, slashes, percent signs, control characters and
+ * bytes above 0x7E are written "%2F": ZooKeeper reads paths as UTF-8 and would make bytes that are
+ * none the same. So is the dot that a name "." or ".." begins with, which is no name of a node.
+ * With key=raw the name is written as it is, and must be a path that ZooKeeper takes.
+ *
+ * The nodes of contenders are below it. The last ten digits of such a node's name are the sequence
+ * that the server gave it. The text before them ends with "-lock-", "__lock__" or "__WRIT__"
+ * (writers), or with "__READ__" or "__rlock__" (readers). Nodes of all recipes contend for a name:
+ * dlock waits for each of them, also where the other program does not wait for dlock. Nodes with
+ * other names are ignored.
  */
 #ifndef ZK_NODE_H
 #define ZK_NODE_H
 
-#include "path.h"
+#include "config.h"
+
+#define ZK_PATH_MAX (ZK_BASE_MAX + 1 + 3 * 255)
+
+struct zk_path {
+    char text[ZK_PATH_MAX + 1];
+    size_t len;
+};
+
+/* False: with key=raw, not a path of ZooKeeper ("a//b", "/a", "a/", "a/../b", a control character,
+ * not UTF-8, or "zookeeper" below the root). */
+bool zk_node_path(struct zk_path *path, const struct zk_config *config, const void *name,
+                  size_t name_len);
+
+/* The name that a child of the base, or with key=raw a path below it, stands for. Returns its
+ * length; 0: none of ours. out: 255 bytes. */
+size_t zk_node_name(unsigned char *out, const struct zk_config *config, const char *child);
 
 #define ZK_TOKEN_HEX  (2 * DLOCK_TOKEN_SIZE)
 #define ZK_NODE_MAX   80 /* of ours, with the sequence */

@@ -12,7 +12,7 @@
 
 #include "flight.h"
 #include "leftover.h"
-#include "path.h"
+#include "node.h"
 
 struct zk_session {
     const struct dlock_host *host;

@@ -25,7 +25,7 @@ enum dlock_status zk_slot_begin(struct zk_attempt *attempt, struct zk_session *s
     attempt->start_ns = zk_link_now(session->link);
     attempt->deadline_ns = req->deadline_ns;
     dl_hex_encode(attempt->token, req->token, DLOCK_TOKEN_SIZE);
-    if (zk_path_make(&attempt->path, &session->config, req->name, req->name_len))
+    if (zk_node_path(&attempt->path, &session->config, req->name, req->name_len))
         return DLOCK_OK;
     return dlock_fail(err, ZK_ORIGIN, DLOCK_INVALID, 0,
                       "with key=raw the name has to be a path that ZooKeeper takes");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/path.c */
+/* Tests: plugins/zookeeper/node.c */
 /* Which node has a name, and which name has a node? */
-#include "path.h"
+#include "node.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -20,10 +20,10 @@ static void path_is(const char *name, size_t len, const char *want)
 {
     unsigned char back[255];
 
-    cr_assert(zk_path_make(&path, &config, name, len), "%s", want);
+    cr_assert(zk_node_path(&path, &config, name, len), "%s", want);
     cr_assert_str_eq(path.text, want);
     cr_assert_eq(path.len, strlen(want));
-    cr_assert_eq(zk_path_name(back, &config, path.text + config.base_len + 1), len, "%s", want);
+    cr_assert_eq(zk_node_name(back, &config, path.text + config.base_len + 1), len, "%s", want);
     cr_assert_eq(memcmp(back, name, len), 0, "%s", want);
 }
 
@@ -69,9 +69,9 @@ Test(path, TRY_7_the_longest_name_fits)
     long_base[0] = '/';
     long_base[ZK_BASE_MAX] = '\0';
     base(long_base, false);
-    cr_assert(zk_path_make(&path, &config, name, sizeof name));
+    cr_assert(zk_node_path(&path, &config, name, sizeof name));
     cr_assert_eq(path.len, ZK_PATH_MAX);
-    cr_assert_eq(zk_path_name(back, &config, path.text + ZK_BASE_MAX + 1), sizeof name);
+    cr_assert_eq(zk_node_name(back, &config, path.text + ZK_BASE_MAX + 1), sizeof name);
     cr_assert_eq(memcmp(back, name, sizeof name), 0);
 }
 
@@ -79,7 +79,7 @@ static void no_name(const char *child)
 {
     unsigned char name[255];
 
-    cr_assert_eq(zk_path_name(name, &config, child), 0, "%s", child);
+    cr_assert_eq(zk_node_name(name, &config, child), 0, "%s", child);
 }
 
 Test(path, a_node_of_something_else_has_no_name)
@@ -121,7 +121,7 @@ Test(path, TRY_7_with_raw_keys_a_name_is_a_path)
 
 static void refused(const char *name, size_t len)
 {
-    cr_assert_not(zk_path_make(&path, &config, name, len), "%.*s", (int)len, name);
+    cr_assert_not(zk_node_path(&path, &config, name, len), "%.*s", (int)len, name);
 }
 
 Test(path, with_raw_keys_no_other_path_is_taken)
