@@ -38,7 +38,7 @@ struct zk_config {
     const char *user; /* for digest; NULL: none */
     bool creator_acl; /* nodes are for their creators alone; otherwise for everybody */
     int64_t ttl_ms;   /* that the session is made for */
-    int64_t tick_ms;  /* tick= of the URI; 0: found by zk_greet */
+    int64_t tick_ms;  /* tick= of the URI; 0: found by zk_servers_ask */
 };
 
 /* INVALID: says what is wrong. */

@@ -332,13 +332,13 @@ enum dlock_status zk_connection_judge(const struct zk_link *link, struct dlock_e
         what = "the servers want a login (enforce.auth.enabled): zk://user@host with pass_file=";
     else if (link->wants_login)
         what = "the servers want a login of another kind (enforce.auth.schemes)";
-    return dlock_fail(err, ZK_ORIGIN, DLOCK_AUTH, 0, "%s: %s", link->greeting->endpoint, what);
+    return dlock_fail(err, ZK_ORIGIN, DLOCK_AUTH, 0, "%s: %s", link->servers->endpoint, what);
 }
 
 enum dlock_status zk_connection_await(struct zk_link *link, int64_t session_id, int64_t deadline_ns,
                                       struct dlock_error *err)
 {
-    const char *endpoint = link->greeting->endpoint;
+    const char *endpoint = link->servers->endpoint;
 
     for (;;) {
         const int64_t left_ns = deadline_ns - zk_connection_now(link);

@@ -15,7 +15,7 @@ struct zk_link {
     /* Set by zk_link_open, and not changed. */
     const struct dlock_host *host;
     const struct zk_config *config;
-    const struct zk_greeting *greeting;
+    const struct zk_servers *servers;
     int64_t tick_ns;
     int asked_ms; /* timeout of the session */
     int wake_fd;  /* eventfd: the thread has something to do */

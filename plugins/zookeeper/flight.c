@@ -665,7 +665,7 @@ static enum dlock_status fail(const struct zk_flight *flight, const struct zk_ca
     const struct zk_link *link = flight->link;
 
     return dlock_fail(err, ZK_ORIGIN, status, call->done ? call->rc : 0, "%s: %s %s: %s",
-                      link->server[0] != '\0' ? link->server : link->greeting->endpoint,
+                      link->server[0] != '\0' ? link->server : link->servers->endpoint,
                       op_name(call), call->path,
                       call->done ? zerror(call->rc) : "no answer in time");
 }

@@ -79,7 +79,7 @@ static enum dlock_status secret_read(const struct zk_link *link, char *secret,
     if (len == -1)
         return dlock_fail(
             err, ZK_ORIGIN, DLOCK_AUTH, 0,
-            "%s: a user needs a password: pass_file= or pass_env=", link->greeting->endpoint);
+            "%s: a user needs a password: pass_file= or pass_env=", link->servers->endpoint);
     return len >= 0 ? DLOCK_OK : err->status;
 }
 
@@ -247,7 +247,7 @@ static void hosts_renew(struct zk_link *link)
 {
     char hosts[ZK_HOSTS_SIZE];
 
-    zk_names_write(&link->names, link->hosts, hosts);
+    zk_servers_write(&link->names, link->hosts, hosts);
     if (hosts[0] == '\0' || strcmp(hosts, link->hosts) == 0)
         return;
     memcpy(link->hosts, hosts, sizeof link->hosts);
@@ -258,7 +258,7 @@ static void hosts_renew(struct zk_link *link)
 
 static void resolve_end(struct zk_link *link)
 {
-    zk_names_end(&link->names);
+    zk_servers_lookup_end(&link->names);
     link->is_resolving = false;
     link->resolved_ns = zk_connection_now(link);
 }
@@ -277,12 +277,12 @@ static bool look_up(struct zk_link *link)
     if (!link->is_resolving && now_ns - link->resolved_ns < LOOKUP_PAUSE_NS)
         return false;
     if (!link->is_resolving) {
-        zk_names_begin(&link->names, link->config);
+        zk_servers_lookup(&link->names, link->config);
         link->is_resolving = true;
         link->resolved_ns = now_ns;
     }
     for (size_t i = 0; i < link->config->count; i++)
-        done = zk_names_done(&link->names, i) && done;
+        done = zk_servers_is_looked_up(&link->names, i) && done;
     if (!done && now_ns - link->resolved_ns < LOOKUP_MOST_NS)
         return true;
     hosts_renew(link);
@@ -333,19 +333,19 @@ static void *run(void *arg)
 
 /* ---- open and close ---- */
 
-static int asked_ms(const struct zk_config *config, const struct zk_greeting *greeting,
+static int asked_ms(const struct zk_config *config, const struct zk_servers *servers,
                     int64_t tick_ms)
 {
     int64_t asked = config->ttl_ms + ZK_MARGIN_TICKS * tick_ms;
 
-    if (asked < greeting->least_ms)
-        asked = greeting->least_ms;
+    if (asked < servers->least_ms)
+        asked = servers->least_ms;
     if (asked < ASKED_LEAST_MS)
         asked = ASKED_LEAST_MS;
     return asked < INT_MAX ? (int)asked : INT_MAX;
 }
 
-static struct zk_link *link_new(const struct zk_config *config, const struct zk_greeting *greeting,
+static struct zk_link *link_new(const struct zk_config *config, const struct zk_servers *servers,
                                 int64_t tick_ms, const struct dlock_host *host)
 {
     struct zk_link *link = calloc(1, sizeof *link);
@@ -354,12 +354,12 @@ static struct zk_link *link_new(const struct zk_config *config, const struct zk_
         return NULL;
     link->host = host;
     link->config = config;
-    link->greeting = greeting;
-    memcpy(link->hosts, greeting->hosts, sizeof link->hosts);
-    link->resolved_ns = zk_connection_now(link); /* by zk_greet */
+    link->servers = servers;
+    memcpy(link->hosts, servers->hosts, sizeof link->hosts);
+    link->resolved_ns = zk_connection_now(link); /* by zk_servers_ask */
     link->tick_ns = tick_ms * DL_NS_PER_MS;
     zk_heard_init(&link->heard, link->tick_ns);
-    link->asked_ms = asked_ms(config, greeting, tick_ms);
+    link->asked_ms = asked_ms(config, servers, tick_ms);
     link->fd = -1;
     link->on_over = zk_flight_watcher_fire_all;
     link->handshake_ns = HANDSHAKE_NS;
@@ -380,11 +380,11 @@ static enum dlock_status secret_check(const struct zk_link *link, struct dlock_e
 }
 
 enum dlock_status zk_link_open(struct zk_link **out, const struct zk_config *config,
-                               const struct zk_greeting *greeting, int64_t tick_ms,
+                               const struct zk_servers *servers, int64_t tick_ms,
                                const struct dlock_host *host, int64_t deadline_ns,
                                struct dlock_error *err)
 {
-    struct zk_link *link = link_new(config, greeting, tick_ms, host);
+    struct zk_link *link = link_new(config, servers, tick_ms, host);
     enum dlock_status status = DLOCK_OK;
 
     *out = link;
@@ -415,7 +415,7 @@ void zk_link_close(struct zk_link *link)
     zk_connection_lock(link);
     handle_close(link);
     zk_connection_unlock(link);
-    zk_names_end(&link->names);
+    zk_servers_lookup_end(&link->names);
     if (link->wake_fd >= 0)
         (void)close(link->wake_fd);
     if (link->lead_fd >= 0)

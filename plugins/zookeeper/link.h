@@ -22,7 +22,7 @@
 #define ZK_LINK_H
 
 #include "config.h"
-#include "greet.h"
+#include "servers.h"
 
 #include <pthread.h>
 #include <zookeeper/zookeeper.h>
@@ -42,11 +42,11 @@ struct zk_session_state {
 
 /*
  * Starts a link whose session is asked to last ttl + ZK_MARGIN_TICKS ticks, and waits until it is
- * connected. Names are looked up by then (greeting). Statuses of zk_greet; AUTH.
+ * connected. Names are looked up by then (servers). Statuses of zk_servers_ask; AUTH.
  * *out is set whenever the link must be closed, also on failure.
  */
 enum dlock_status zk_link_open(struct zk_link **out, const struct zk_config *config,
-                               const struct zk_greeting *greeting, int64_t tick_ms,
+                               const struct zk_servers *servers, int64_t tick_ms,
                                const struct dlock_host *host, int64_t deadline_ns,
                                struct dlock_error *err);
 /* Ends the session, without waiting for the servers, and the thread. No thread uses the link any

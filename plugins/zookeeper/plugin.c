@@ -36,7 +36,7 @@ static const struct dlock_option_spec options[] = {
 
 static int64_t tick_of(const struct zk_session *session)
 {
-    const int64_t half_ms = session->greeting.least_ms / 2;
+    const int64_t half_ms = session->servers.least_ms / 2;
 
     if (session->config.tick_ms > 0)
         return session->config.tick_ms;
@@ -70,11 +70,11 @@ static enum dlock_status session_open(void *self, const struct dlock_host *host,
 
     session->host = host;
     if (status == DLOCK_OK)
-        status = zk_greet(&session->greeting, &session->config, host, deadline_ns, err);
+        status = zk_servers_ask(&session->servers, &session->config, host, deadline_ns, err);
     if (status != DLOCK_OK)
         return status;
     session->tick_ms = tick_of(session);
-    status = zk_link_open(&session->link, &session->config, &session->greeting, session->tick_ms,
+    status = zk_link_open(&session->link, &session->config, &session->servers, session->tick_ms,
                           host, deadline_ns, err);
     if (status == DLOCK_OK)
         status = login_check(session, deadline_ns, err);

@@ -17,7 +17,7 @@
 struct zk_session {
     const struct dlock_host *host;
     struct zk_config config;
-    struct zk_greeting greeting;
+    struct zk_servers servers;
     int64_t tick_ms;
     struct zk_link *link;
     struct zk_leftovers leftovers;

@@ -19,7 +19,7 @@ struct rig {
     struct dlt_host host;
     struct zk_config config;
     struct dlock_target target;
-    struct zk_greeting greeting;
+    struct zk_servers greeting;
     struct zk_link *link;
     struct dlock_error err;
 };
@@ -44,8 +44,8 @@ static enum dlock_status rig_connect(struct rig *rig, int64_t ms)
 
 static void rig_greet(struct rig *rig)
 {
-    cr_assert_eq(zk_greet(&rig->greeting, &rig->config, &rig->host.table,
-                          dlt_host_in(&rig->host, 5000), &rig->err),
+    cr_assert_eq(zk_servers_ask(&rig->greeting, &rig->config, &rig->host.table,
+                                dlt_host_in(&rig->host, 5000), &rig->err),
                  DLOCK_OK, "%s", rig->err.message);
 }
 

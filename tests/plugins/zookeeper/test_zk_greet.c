@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/greet.c */
+/* Tests: plugins/zookeeper/servers.c */
 /* The first words with servers that answer, do not, or are no ZooKeeper. */
-#include "greet.h"
+#include "servers.h"
 #include "session_kit.h"
 
 #include <criterion/criterion.h>
@@ -32,7 +32,7 @@ struct peer {
 static struct peer peers[PEERS_MAX];
 static struct dlt_host host;
 static struct zk_config config;
-static struct zk_greeting greeting;
+static struct zk_servers greeting;
 static struct dlock_error err;
 static int64_t took_ms;
 
@@ -133,7 +133,7 @@ static enum dlock_status greet(int64_t ms)
     enum dlock_status status = DLOCK_INTERNAL;
 
     err = (struct dlock_error)DLOCK_ERROR_INIT;
-    status = zk_greet(&greeting, &config, &host.table, dlt_host_in(&host, ms), &err);
+    status = zk_servers_ask(&greeting, &config, &host.table, dlt_host_in(&host, ms), &err);
     took_ms = (dlt_host_now(&host) - begun_ns) / DLT_NS_PER_MS;
     return status;
 }

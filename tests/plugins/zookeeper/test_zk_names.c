@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/names.c plugins/zookeeper/link.c */
+/* Tests: plugins/zookeeper/servers.c plugins/zookeeper/link.c */
 /*
  * Host names that get other addresses, or are found late, and servers at IPv6 addresses. The linker
  * puts our getaddrinfo before that of the C library.
  */
 #include "connection.h"
 #include "link_faults.h"
-#include "names.h"
 #include "proxy_client.h"
+#include "servers.h"
 
 #include <pthread.h>
 
@@ -187,20 +187,20 @@ Test(names, what_the_library_gets)
     server_add("::1", 2182);
     server_add("127.0.0.1", 2181);
     server_add("lockhost", 2183);
-    zk_names_begin(&names, &rig.config);
-    while (!zk_names_done(&names, 3))
+    zk_servers_lookup(&names, &rig.config);
+    while (!zk_servers_is_looked_up(&names, 3))
         dlt_sleep_ms(1);
-    zk_names_write(&names, "", hosts);
+    zk_servers_write(&names, "", hosts);
     cr_assert_str_eq(hosts, "127.0.0.1:2181,::1:2182,127.0.0.1:2181");
-    zk_names_write(&names, "127.0.0.1:218,::1:2182,127.0.0.9:2183", hosts);
+    zk_servers_write(&names, "127.0.0.1:218,::1:2182,127.0.0.9:2183", hosts);
     cr_assert_str_eq(hosts, "127.0.0.1:2181,::1:2182,127.0.0.1:218,127.0.0.9:2183,127.0.0.1:2181");
-    zk_names_end(&names);
-    zk_names_end(&names);
+    zk_servers_lookup_end(&names);
+    zk_servers_lookup_end(&names);
     meant = "127.0.0.4";
-    zk_names_begin(&names, &rig.config);
-    while (!zk_names_done(&names, 3))
+    zk_servers_lookup(&names, &rig.config);
+    while (!zk_servers_is_looked_up(&names, 3))
         dlt_sleep_ms(1);
-    zk_names_write(&names, "127.0.0.9:2183", hosts);
+    zk_servers_write(&names, "127.0.0.9:2183", hosts);
     cr_assert_str_eq(hosts, "127.0.0.1:2181,::1:2182,127.0.0.4:2183");
-    zk_names_end(&names);
+    zk_servers_lookup_end(&names);
 }
