@@ -4,7 +4,7 @@
 #include "flight.h"
 #include "lib/holder_text.h"
 #include "lib/printable.h"
-#include "permit.h"
+#include "slot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +111,7 @@ void zk_inspect_texts(struct zk_inspect_texts *texts, const struct zk_node *node
     memcpy(texts->owner, node->owner, len);
     texts->owner[len] = '\0';
     texts->label[0] = '\0';
-    texts->permit = node->limit > 1 ? zk_permit_read(get, &label) : -1;
+    texts->permit = node->limit > 1 ? zk_slot_permit_read(get, &label) : -1;
     texts->label_at = label;
     if (get->rc == ZOK && get->text != NULL)
         dl_printable_mask(texts->label, sizeof texts->label, get->text + label,
@@ -210,7 +210,8 @@ static void waiters_count(struct zk_inspect_holders *holders, struct zk_flight *
         for (; i < holders->count && items[i].index == items[first].index; i++) {
             const struct zk_call *get = get_of(flights, i);
 
-            waiters += items[i].node.limit > 1 && get->rc == ZOK && zk_permit_read(get, &label) < 0;
+            waiters +=
+                items[i].node.limit > 1 && get->rc == ZOK && zk_slot_permit_read(get, &label) < 0;
         }
         for (size_t k = first; k < i; k++)
             items[k].waiters += waiters;

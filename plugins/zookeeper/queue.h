@@ -9,7 +9,7 @@
  * with children cannot be deleted.
  *
  * A node of a semaphore needs fewer contenders before it than the limit, all of this limit. Then it
- * takes a permit (permit.h).
+ * takes a permit (slot.h).
  */
 #ifndef ZK_QUEUE_H
 #define ZK_QUEUE_H
@@ -27,9 +27,9 @@ struct zk_standing {
     uint32_t limit;          /* of the own node; 1: a lock, or there is none */
     uint32_t other_limit; /* of the first contender, if the own node comes behind it and has another
                              limit; else 0 */
-    uint32_t permit;      /* of a semaphore, if the node holds one: zk_permit_take */
-    bool holds;           /* of a semaphore, before zk_permit_take: it may have a permit */
-    bool room;            /* of a semaphore, after zk_permit_take: a permit is free for the node */
+    uint32_t permit;      /* of a semaphore, if the node holds one: zk_slot_permit_take */
+    bool holds;           /* of a semaphore, before zk_slot_permit_take: it may have a permit */
+    bool room;      /* of a semaphore, after zk_slot_permit_take: a permit is free for the node */
     bool exhausted; /* a sequence is negative or at least ZK_SEQUENCE_END: the order is not sure */
 };
 

@@ -3,7 +3,7 @@
 #ifndef ZK_REFUSAL_H
 #define ZK_REFUSAL_H
 
-#include "attempt.h"
+#include "session.h"
 
 enum zk_refusal_reason {
     ZK_ADMITTED,        /* the node may stay */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * servers.h - the servers of a URI: their addresses, and the shortest session that they give, which
- * one after another is asked for before the client library gets the addresses.
+ * servers.h - the servers of a URI: their addresses, and the shortest session that they give. The
+ * servers are asked for it one after another, before the client library gets the addresses.
  *
  * All host names are looked up at the same time, at open and again for each new connection.
  *

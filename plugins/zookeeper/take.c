@@ -10,7 +10,6 @@
 #include "lib/holder_text.h"
 #include "lib/time.h"
 #include "parents.h"
-#include "permit.h"
 #include "refusal.h"
 #include "slot.h"
 
@@ -178,7 +177,7 @@ static enum dlock_status permit_ask(struct take *take, const struct String_vecto
                                     struct zk_standing *standing)
 {
     bool known = false;
-    enum dlock_status status = zk_permit_take(&take->attempt, children, standing, &known);
+    enum dlock_status status = zk_slot_permit_take(&take->attempt, children, standing, &known);
 
     if (status == DLOCK_LOST) {
         zk_slot_error_clear(take->attempt.err);

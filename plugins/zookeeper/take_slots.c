@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "take_slots.h"
 
-#include "attempt.h"
 #include "lib/time.h"
 #include "take.h"
 

@@ -2,7 +2,6 @@
 #include "unlock.h"
 
 #include "flight.h"
-#include "permit.h"
 #include "slot.h"
 
 #include <stdlib.h>
@@ -107,7 +106,7 @@ static enum dlock_status token_delete(struct zk_attempt *attempt, enum waiters w
     if (status == DLOCK_OK) {
         zk_queue_judge(&standing, children, NULL, attempt->token, attempt->shared);
         if (standing.holds && standing.limit > 1)
-            status = zk_permit_ask(attempt, session_id, standing.own, &standing.holds);
+            status = zk_slot_permit_ask(attempt, session_id, standing.own, &standing.holds);
         if (standing.own == NULL)
             zk_slot_gone(attempt);
         else if (status == DLOCK_OK && (standing.holds || waiters == WAITERS_GO))

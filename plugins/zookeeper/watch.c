@@ -3,7 +3,6 @@
 
 #include "flight.h"
 #include "lib/time.h"
-#include "permit.h"
 #include "slot.h"
 
 #define ASK_LEAST_NS (40 * DL_NS_PER_MS)
@@ -54,7 +53,7 @@ static bool is_settled(const struct zk_slot *slot, const struct zk_call *get, ui
     size_t label = 0;
 
     return zk_node_parse(&predecessor, slot->predecessor) && predecessor.limit == limit &&
-           zk_permit_read(get, &label) >= 0;
+           zk_slot_permit_read(get, &label) >= 0;
 }
 
 /* What the watcher waits for has happened already. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/permit.c plugins/zookeeper/take.c plugins/zookeeper/queue.c */
+/* Tests: plugins/zookeeper/slot.c plugins/zookeeper/take.c plugins/zookeeper/queue.c */
 /* Tests: plugins/zookeeper/unlock.c plugins/zookeeper/list_waiters.c plugins/zookeeper/inspect.c */
 /* Is a permit of a semaphore one holder's only, also beside waiters, sessions that end and programs
  * that know no limits? */
