@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "break.h"
 
+#include "admin.h"
 #include "flight.h"
-#include "inspect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static enum dlock_status answers_count(struct breaking *breaking, struct zk_flig
 
 /* Deletes the nodes, ZK_FLIGHT_MOST at most. */
 static enum dlock_status nodes_delete(struct breaking *breaking,
-                                      const struct zk_inspect_holder *items, size_t n)
+                                      const struct zk_admin_holder *items, size_t n)
 {
     struct zk_flight *flight = zk_flight_new(breaking->session->link, n);
     int64_t session_id = 0;
@@ -64,9 +64,9 @@ static enum dlock_status nodes_delete(struct breaking *breaking,
 static enum dlock_status holders_break(struct breaking *breaking,
                                        const struct String_vector *children)
 {
-    struct zk_inspect_holders holders = {.count = 0};
+    struct zk_admin_holders holders = {.count = 0};
     size_t meant = 0;
-    enum dlock_status status = zk_inspect_add(&holders, children) ? DLOCK_OK : no_memory(breaking);
+    enum dlock_status status = zk_admin_add(&holders, children) ? DLOCK_OK : no_memory(breaking);
 
     for (size_t i = 0; i < holders.count; i++)
         if (is_meant(breaking, &holders.items[i].node))
@@ -78,18 +78,19 @@ static enum dlock_status holders_break(struct breaking *breaking,
     return status;
 }
 
-enum dlock_status zk_break(struct zk_session *session, const unsigned char *name, uint32_t name_len,
-                           const char *owner, int64_t deadline_ns, struct dlock_error *err)
+enum dlock_status zk_admin_break(struct zk_session *session, const unsigned char *name,
+                                 uint32_t name_len, const char *owner, int64_t deadline_ns,
+                                 struct dlock_error *err)
 {
     struct breaking breaking = {
         .session = session, .owner = owner, .deadline_ns = deadline_ns, .err = err};
     struct zk_flight *flight = NULL;
     struct String_vector *children = NULL;
-    enum dlock_status status = zk_inspect_path(&breaking.path, session, name, name_len, err);
+    enum dlock_status status = zk_admin_path(&breaking.path, session, name, name_len, err);
 
     if (status == DLOCK_OK)
         status =
-            zk_inspect_children(session, breaking.path.text, deadline_ns, &flight, &children, err);
+            zk_admin_children(session, breaking.path.text, deadline_ns, &flight, &children, err);
     if (status == DLOCK_OK && children != NULL)
         status = holders_break(&breaking, children);
     zk_flight_free(flight);

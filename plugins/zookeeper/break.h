@@ -5,7 +5,8 @@
 
 #include "session.h"
 
-enum dlock_status zk_break(struct zk_session *session, const unsigned char *name, uint32_t name_len,
-                           const char *owner, int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status zk_admin_break(struct zk_session *session, const unsigned char *name,
+                                 uint32_t name_len, const char *owner, int64_t deadline_ns,
+                                 struct dlock_error *err);
 
 #endif

@@ -22,7 +22,7 @@ struct listing {
     const unsigned char *prefix;
     uint32_t prefix_len;
     int64_t timeout_ns; /* of each exchange */
-    zk_list_fn *fn;
+    zk_admin_fn *fn;
     void *arg;
     struct dlock_error *err;
     struct entry *first, **last;
@@ -123,7 +123,7 @@ static bool calls_add(const struct listing *listing, struct zk_flight *flight, s
 
 /* Takes an answer for the first entry. */
 static enum dlock_status answer_take(struct listing *listing, const struct zk_call *call,
-                                     struct zk_inspect_name *page, size_t *count)
+                                     struct zk_admin_name *page, size_t *count)
 {
     const struct entry *entry = listing->first;
 
@@ -149,7 +149,7 @@ static enum dlock_status answer_take(struct listing *listing, const struct zk_ca
 /* The first n entries; they are dropped. */
 static enum dlock_status page_take(struct listing *listing, struct zk_flight *flight, size_t n)
 {
-    struct zk_inspect_name page[ZK_LIST_PAGE];
+    struct zk_admin_name page[ZK_ADMIN_PAGE];
     size_t count = 0;
     enum dlock_status status = DLOCK_OK;
 
@@ -169,7 +169,7 @@ static enum dlock_status page_read(struct listing *listing)
     size_t n = 0;
     enum dlock_status status = DLOCK_OK;
 
-    for (const struct entry *e = listing->first; e != NULL && n < ZK_LIST_PAGE; e = e->next)
+    for (const struct entry *e = listing->first; e != NULL && n < ZK_ADMIN_PAGE; e = e->next)
         n++;
     flight = zk_flight_new(listing->session->link, n);
     if (flight == NULL || !calls_add(listing, flight, n))
@@ -189,8 +189,8 @@ static enum dlock_status base_read(struct listing *listing)
     struct zk_flight *flight = NULL;
     struct String_vector *children = NULL;
     enum dlock_status status =
-        zk_inspect_children(listing->session, config->base_len > 0 ? config->base : "/",
-                            due_ns(listing), &flight, &children, listing->err);
+        zk_admin_children(listing->session, config->base_len > 0 ? config->base : "/",
+                          due_ns(listing), &flight, &children, listing->err);
 
     for (int32_t i = 0; status == DLOCK_OK && children != NULL && i < children->count; i++)
         if (!child_add(listing, children->data[i]))
@@ -199,9 +199,9 @@ static enum dlock_status base_read(struct listing *listing)
     return status;
 }
 
-enum dlock_status zk_list_each(struct zk_session *session, const unsigned char *prefix,
-                               uint32_t prefix_len, int64_t timeout_ns, zk_list_fn *fn, void *arg,
-                               struct dlock_error *err)
+enum dlock_status zk_admin_each(struct zk_session *session, const unsigned char *prefix,
+                                uint32_t prefix_len, int64_t timeout_ns, zk_admin_fn *fn, void *arg,
+                                struct dlock_error *err)
 {
     struct listing listing = {
         .session = session,
@@ -235,18 +235,18 @@ struct target {
     void *arg;
 };
 
-static enum dlock_status page_report(void *arg, struct zk_inspect_name *names, size_t n,
+static enum dlock_status page_report(void *arg, struct zk_admin_name *names, size_t n,
                                      bool *stopped, struct dlock_error *err)
 {
     const struct target *target = arg;
 
-    return zk_inspect_report(target->session, names, n, target->timeout_ns, target->fn, target->arg,
-                             stopped, err);
+    return zk_admin_report(target->session, names, n, target->timeout_ns, target->fn, target->arg,
+                           stopped, err);
 }
 
-enum dlock_status zk_list(struct zk_session *session, const unsigned char *prefix,
-                          uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                          struct dlock_error *err)
+enum dlock_status zk_admin_list(struct zk_session *session, const unsigned char *prefix,
+                                uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                                void *arg, struct dlock_error *err)
 {
     struct target target = {
         .session = session,
@@ -255,5 +255,5 @@ enum dlock_status zk_list(struct zk_session *session, const unsigned char *prefi
         .arg = arg,
     };
 
-    return zk_list_each(session, prefix, prefix_len, target.timeout_ns, page_report, &target, err);
+    return zk_admin_each(session, prefix, prefix_len, target.timeout_ns, page_report, &target, err);
 }

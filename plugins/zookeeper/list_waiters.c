@@ -3,7 +3,7 @@
  * afterwards, a flight at a time: a waiter whose node has gone since then waits no more. */
 #include "list_waiters.h"
 
-#include "inspect.h"
+#include "admin.h"
 
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static enum dlock_status no_memory(struct dlock_error *err)
 static void report(struct listing *listing, const struct zk_queue_waiter *item,
                    const struct zk_call *get)
 {
-    struct zk_inspect_texts texts;
+    struct zk_admin_texts texts;
     struct dlock_waiter waiter = {
         .struct_size = sizeof waiter,
         .mode = item->node.shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
@@ -35,7 +35,7 @@ static void report(struct listing *listing, const struct zk_queue_waiter *item,
         .label = texts.label,
     };
 
-    zk_inspect_texts(&texts, &item->node, get);
+    zk_admin_texts(&texts, &item->node, get);
     if (get->rc == ZNONODE || (item->may_hold && (get->rc != ZOK || texts.permit >= 0)))
         return; /* gone, or a holder */
     waiter.position = listing->position++;
@@ -81,20 +81,20 @@ static enum dlock_status waiters_report(struct listing *listing,
     return status;
 }
 
-enum dlock_status zk_list_waiters(struct zk_session *session, const unsigned char *name,
-                                  uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
-                                  void *arg, struct dlock_error *err)
+enum dlock_status zk_admin_list_waiters(struct zk_session *session, const unsigned char *name,
+                                        uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
+                                        void *arg, struct dlock_error *err)
 {
     struct zk_path path;
     struct listing listing = {
         .session = session, .path = path.text, .fn = fn, .arg = arg, .err = err};
     struct zk_flight *flight = NULL;
     struct String_vector *children = NULL;
-    enum dlock_status status = zk_inspect_path(&path, session, name, name_len, err);
+    enum dlock_status status = zk_admin_path(&path, session, name, name_len, err);
 
     if (status != DLOCK_OK)
         return status;
-    status = zk_inspect_children(session, path.text, deadline_ns, &flight, &children, err);
+    status = zk_admin_children(session, path.text, deadline_ns, &flight, &children, err);
     if (status == DLOCK_OK && children != NULL)
         status = waiters_report(&listing, children, deadline_ns);
     zk_flight_free(flight);

@@ -5,8 +5,8 @@
 
 #include "session.h"
 
-enum dlock_status zk_list_waiters(struct zk_session *session, const unsigned char *name,
-                                  uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
-                                  void *arg, struct dlock_error *err);
+enum dlock_status zk_admin_list_waiters(struct zk_session *session, const unsigned char *name,
+                                        uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
+                                        void *arg, struct dlock_error *err);
 
 #endif

@@ -5,9 +5,9 @@
  *
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
+#include "admin.h"
 #include "break.h"
 #include "flight.h"
-#include "inspect.h"
 #include "list.h"
 #include "list_waiters.h"
 #include "probe.h"
@@ -144,21 +144,21 @@ static enum dlock_status session_inspect(void *self, const unsigned char *name, 
                                          int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                          struct dlock_error *err)
 {
-    return zk_inspect(self, name, name_len, deadline_ns, fn, arg, err);
+    return zk_admin_inspect(self, name, name_len, deadline_ns, fn, arg, err);
 }
 
 static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
                                       int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err)
 {
-    return zk_list(self, prefix, prefix_len, deadline_ns, fn, arg, err);
+    return zk_admin_list(self, prefix, prefix_len, deadline_ns, fn, arg, err);
 }
 
 static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
                                        const char *owner, int64_t deadline_ns,
                                        struct dlock_error *err)
 {
-    return zk_break(self, name, name_len, owner, deadline_ns, err);
+    return zk_admin_break(self, name, name_len, owner, deadline_ns, err);
 }
 
 static enum dlock_status session_probe(void *self, int64_t deadline_ns,
@@ -173,7 +173,7 @@ static enum dlock_status session_list_waiters(void *self, const unsigned char *n
                                               dlock_waiter_fn *fn, void *arg,
                                               struct dlock_error *err)
 {
-    return zk_list_waiters(self, name, name_len, deadline_ns, fn, arg, err);
+    return zk_admin_list_waiters(self, name, name_len, deadline_ns, fn, arg, err);
 }
 
 static enum dlock_status session_trylock_batch(void *self, struct dlock_batch_op *const *ops,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "probe.h"
 
-#include "inspect.h"
+#include "admin.h"
 #include "lib/printable.h"
 #include "list.h"
 #include "net/stream.h"
@@ -217,7 +217,7 @@ static enum zk_recipe recipe_of(const char *child)
     return strstr(child, "-lock-") != NULL ? ZK_CURATOR : ZK_KAZOO;
 }
 
-static enum dlock_status names_count(void *arg, struct zk_inspect_name *names, size_t n,
+static enum dlock_status names_count(void *arg, struct zk_admin_name *names, size_t n,
                                      bool *stopped, struct dlock_error *err)
 {
     struct recipes *recipes = arg;
@@ -278,8 +278,8 @@ static enum dlock_status base_probe(struct zk_session *session, int64_t deadline
     const char *base = config->base_len > 0 ? config->base : "/";
     struct recipes recipes = {.link = session->link, .deadline_ns = deadline_ns};
     enum dlock_status status =
-        zk_list_each(session, (const unsigned char *)"", 0,
-                     deadline_ns - zk_link_now(session->link), names_count, &recipes, err);
+        zk_admin_each(session, (const unsigned char *)"", 0,
+                      deadline_ns - zk_link_now(session->link), names_count, &recipes, err);
 
     if (status == DLOCK_AUTH) {
         tell(report, "base", base,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "inspect.h"
+#include "admin.h"
 
 #include "flight.h"
 #include "lib/holder_text.h"
@@ -17,9 +17,9 @@ static enum dlock_status no_memory(struct dlock_error *err)
     return dlock_fail(err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a list");
 }
 
-enum dlock_status zk_inspect_path(struct zk_path *path, const struct zk_session *session,
-                                  const unsigned char *name, uint32_t name_len,
-                                  struct dlock_error *err)
+enum dlock_status zk_admin_path(struct zk_path *path, const struct zk_session *session,
+                                const unsigned char *name, uint32_t name_len,
+                                struct dlock_error *err)
 {
     if (zk_node_path(path, &session->config, name, name_len))
         return DLOCK_OK;
@@ -28,9 +28,9 @@ enum dlock_status zk_inspect_path(struct zk_path *path, const struct zk_session 
 }
 
 /* A follower may lag behind the leader; a sync in front makes it catch up. */
-enum dlock_status zk_inspect_children(struct zk_session *session, const char *path,
-                                      int64_t deadline_ns, struct zk_flight **flight,
-                                      struct String_vector **children, struct dlock_error *err)
+enum dlock_status zk_admin_children(struct zk_session *session, const char *path,
+                                    int64_t deadline_ns, struct zk_flight **flight,
+                                    struct String_vector **children, struct dlock_error *err)
 {
     int64_t session_id = 0;
     struct zk_call *sync = NULL, *call = NULL;
@@ -60,12 +60,11 @@ enum dlock_status zk_inspect_children(struct zk_session *session, const char *pa
 
 static void holder_note(void *arg, const char *name, const struct zk_node *node)
 {
-    struct zk_inspect_holders *holders = arg;
+    struct zk_admin_holders *holders = arg;
 
     if (holders->count == holders->room && !holders->failed) {
         const size_t room = holders->room > 0 ? 2 * holders->room : 16;
-        struct zk_inspect_holder *grown =
-            reallocarray(holders->items, room, sizeof *holders->items);
+        struct zk_admin_holder *grown = reallocarray(holders->items, room, sizeof *holders->items);
 
         holders->failed = grown == NULL;
         if (grown != NULL) {
@@ -75,10 +74,10 @@ static void holder_note(void *arg, const char *name, const struct zk_node *node)
     }
     if (!holders->failed)
         holders->items[holders->count++] =
-            (struct zk_inspect_holder){.index = holders->index, .child = name, .node = *node};
+            (struct zk_admin_holder){.index = holders->index, .child = name, .node = *node};
 }
 
-bool zk_inspect_add(struct zk_inspect_holders *holders, const struct String_vector *children)
+bool zk_admin_add(struct zk_admin_holders *holders, const struct String_vector *children)
 {
     const size_t first = holders->count;
     const uint32_t waiters = zk_queue_holders(children, holder_note, holders);
@@ -93,7 +92,7 @@ bool zk_inspect_add(struct zk_inspect_holders *holders, const struct String_vect
 
 struct reporting {
     struct zk_session *session;
-    struct zk_inspect_name *names;
+    struct zk_admin_name *names;
     int64_t timeout_ns; /* of each flight */
     dlock_holder_fn *fn;
     void *arg;
@@ -101,8 +100,8 @@ struct reporting {
     struct dlock_error *err;
 };
 
-void zk_inspect_texts(struct zk_inspect_texts *texts, const struct zk_node *node,
-                      const struct zk_call *get)
+void zk_admin_texts(struct zk_admin_texts *texts, const struct zk_node *node,
+                    const struct zk_call *get)
 {
     size_t len = node->owner_len, label = 0;
 
@@ -131,11 +130,11 @@ static void data_read(struct dlock_holder *holder, const struct zk_call *get, si
 }
 
 /* True: no more. */
-static bool report(const struct reporting *reporting, const struct zk_inspect_holder *item,
+static bool report(const struct reporting *reporting, const struct zk_admin_holder *item,
                    const struct zk_call *exists, const struct zk_call *get,
-                   const struct zk_inspect_texts *texts)
+                   const struct zk_admin_texts *texts)
 {
-    const struct zk_inspect_name *name = &reporting->names[item->index];
+    const struct zk_admin_name *name = &reporting->names[item->index];
     struct dlock_holder holder = {
         .struct_size = sizeof holder,
         .name = name->bytes,
@@ -159,9 +158,9 @@ static bool report(const struct reporting *reporting, const struct zk_inspect_ho
 }
 
 static bool calls_add(const struct reporting *reporting, struct zk_flight *flight,
-                      const struct zk_inspect_holder *item)
+                      const struct zk_admin_holder *item)
 {
-    const struct zk_inspect_name *name = &reporting->names[item->index];
+    const struct zk_admin_name *name = &reporting->names[item->index];
     struct zk_path path;
 
     return zk_node_path(&path, &reporting->session->config, name->bytes, name->len) &&
@@ -171,7 +170,7 @@ static bool calls_add(const struct reporting *reporting, struct zk_flight *fligh
 
 /* The calls of so many holders, two for each. */
 static enum dlock_status part_read(const struct reporting *reporting,
-                                   const struct zk_inspect_holder *items, size_t n,
+                                   const struct zk_admin_holder *items, size_t n,
                                    struct zk_flight **flight)
 {
     int64_t session_id = 0;
@@ -199,9 +198,9 @@ static const struct zk_call *get_of(struct zk_flight *const *flights, size_t i)
 
 /* Counts the waiters that may take a permit, and have none yet, for each holder of their name. The
  * holders of a name stand together. */
-static void waiters_count(struct zk_inspect_holders *holders, struct zk_flight *const *flights)
+static void waiters_count(struct zk_admin_holders *holders, struct zk_flight *const *flights)
 {
-    struct zk_inspect_holder *items = holders->items;
+    struct zk_admin_holder *items = holders->items;
     size_t label = 0;
 
     for (size_t i = 0, first = 0; i < holders->count; first = i) {
@@ -221,18 +220,17 @@ static void waiters_count(struct zk_inspect_holders *holders, struct zk_flight *
 /* The holders of one name, from number `first` on. Returns how many there are. A node that has gone
  * since the children were read holds nothing any more: the node that follows it does, which may not
  * be among these. exists needs no right, get needs the right to read. */
-static size_t name_report(const struct reporting *reporting,
-                          const struct zk_inspect_holders *holders,
+static size_t name_report(const struct reporting *reporting, const struct zk_admin_holders *holders,
                           struct zk_flight *const *flights, size_t first)
 {
-    struct zk_inspect_name *name = &reporting->names[holders->items[first].index];
+    struct zk_admin_name *name = &reporting->names[holders->items[first].index];
     bool gone = false, held = false;
     size_t i = first;
 
     for (; i < holders->count && holders->items[i].index == holders->items[first].index; i++) {
-        const struct zk_inspect_holder *item = &holders->items[i];
+        const struct zk_admin_holder *item = &holders->items[i];
         const struct zk_call *exists = exists_of(flights, i), *get = get_of(flights, i);
-        struct zk_inspect_texts texts;
+        struct zk_admin_texts texts;
 
         if (*reporting->stopped)
             continue;
@@ -240,7 +238,7 @@ static size_t name_report(const struct reporting *reporting,
             gone = true;
             continue;
         }
-        zk_inspect_texts(&texts, &item->node, get);
+        zk_admin_texts(&texts, &item->node, get);
         if (item->node.limit > 1 && texts.permit < 0)
             continue; /* it is about to take its permit */
         held = true;
@@ -251,7 +249,7 @@ static size_t name_report(const struct reporting *reporting,
 }
 
 static enum dlock_status holders_report(const struct reporting *reporting,
-                                        struct zk_inspect_holders *holders,
+                                        struct zk_admin_holders *holders,
                                         struct zk_flight **flights)
 {
     enum dlock_status status = DLOCK_OK;
@@ -271,14 +269,14 @@ static enum dlock_status holders_report(const struct reporting *reporting,
 /* Names whose holders have all gone since the children were read are `gone`, and not reported. */
 static enum dlock_status names_report(const struct reporting *reporting, size_t n)
 {
-    struct zk_inspect_holders holders = {.count = 0};
+    struct zk_admin_holders holders = {.count = 0};
     struct zk_flight **flights = NULL;
     size_t parts = 0;
     enum dlock_status status = DLOCK_OK;
 
     for (size_t i = 0; i < n && status == DLOCK_OK; i++) {
         reporting->names[i].gone = false;
-        if (!zk_inspect_add(&holders, reporting->names[i].children))
+        if (!zk_admin_add(&holders, reporting->names[i].children))
             status = no_memory(reporting->err);
     }
     parts = (holders.count + AT_ONCE - 1) / AT_ONCE;
@@ -302,7 +300,7 @@ static enum dlock_status name_inspect(const struct reporting *reporting, int64_t
     struct zk_session *session = reporting->session;
     struct zk_path path;
     enum dlock_status status =
-        zk_inspect_path(&path, session, one.names->bytes, one.names->len, one.err);
+        zk_admin_path(&path, session, one.names->bytes, one.names->len, one.err);
 
     do {
         struct zk_flight *flight = NULL;
@@ -311,7 +309,7 @@ static enum dlock_status name_inspect(const struct reporting *reporting, int64_t
         one.names->gone = false;
         if (status == DLOCK_OK)
             status =
-                zk_inspect_children(session, path.text, deadline_ns, &flight, &children, one.err);
+                zk_admin_children(session, path.text, deadline_ns, &flight, &children, one.err);
         one.names->children = children;
         one.timeout_ns = deadline_ns - zk_link_now(session->link);
         if (status == DLOCK_OK && children != NULL)
@@ -321,9 +319,9 @@ static enum dlock_status name_inspect(const struct reporting *reporting, int64_t
     return status;
 }
 
-enum dlock_status zk_inspect_report(struct zk_session *session, struct zk_inspect_name *names,
-                                    size_t n, int64_t timeout_ns, dlock_holder_fn *fn, void *arg,
-                                    bool *stopped, struct dlock_error *err)
+enum dlock_status zk_admin_report(struct zk_session *session, struct zk_admin_name *names, size_t n,
+                                  int64_t timeout_ns, dlock_holder_fn *fn, void *arg, bool *stopped,
+                                  struct dlock_error *err)
 {
     struct reporting reporting = {.session = session,
                                   .names = names,
@@ -342,11 +340,11 @@ enum dlock_status zk_inspect_report(struct zk_session *session, struct zk_inspec
     return status;
 }
 
-enum dlock_status zk_inspect(struct zk_session *session, const unsigned char *name,
-                             uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                             struct dlock_error *err)
+enum dlock_status zk_admin_inspect(struct zk_session *session, const unsigned char *name,
+                                   uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                                   void *arg, struct dlock_error *err)
 {
-    struct zk_inspect_name one = {.len = name_len};
+    struct zk_admin_name one = {.len = name_len};
     bool stopped = false;
     const struct reporting reporting = {
         .session = session, .names = &one, .fn = fn, .arg = arg, .stopped = &stopped, .err = err};
