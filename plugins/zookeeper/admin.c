@@ -9,6 +9,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a contender's node: another program's owner may be long, and is cut. */
+struct texts {
+    char owner[129], label[256];
+    int64_t permit;  /* of a semaphore's holder; -1: none */
+    size_t label_at; /* where the label and the data begin in the value */
+};
+
+/* The nodes that hold a name, or may take a permit. */
+struct holders {
+    struct holder {
+        size_t index;      /* of the name, for names_inspect */
+        uint32_t waiters;  /* behind the nodes that hold the name, or may take a permit */
+        const char *child; /* name of the node; points into the children */
+        struct zk_node node;
+    } * items; /* malloced */
+    size_t count, room;
+    size_t index; /* of what is added next */
+    bool failed;  /* no memory */
+};
+
 #define AT_ONCE     (ZK_FLIGHT_MOST / 2) /* two calls for each holder */
 #define FENCE_SCALE 32
 
@@ -17,9 +37,10 @@ static enum dlock_status no_memory(struct dlock_error *err)
     return dlock_fail(err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a list");
 }
 
-enum dlock_status zk_admin_path(struct zk_path *path, const struct zk_session *session,
-                                const unsigned char *name, uint32_t name_len,
-                                struct dlock_error *err)
+/* The path of a name. INVALID: with key=raw it has none. */
+static enum dlock_status path_make(struct zk_path *path, const struct zk_session *session,
+                                   const unsigned char *name, uint32_t name_len,
+                                   struct dlock_error *err)
 {
     if (zk_node_path(path, &session->config, name, name_len))
         return DLOCK_OK;
@@ -28,9 +49,9 @@ enum dlock_status zk_admin_path(struct zk_path *path, const struct zk_session *s
 }
 
 /* A follower may lag behind the leader; a sync in front makes it catch up. */
-enum dlock_status zk_admin_children(struct zk_session *session, const char *path,
-                                    int64_t deadline_ns, struct zk_flight **flight,
-                                    struct String_vector **children, struct dlock_error *err)
+static enum dlock_status children_read(struct zk_session *session, const char *path,
+                                       int64_t deadline_ns, struct zk_flight **flight,
+                                       struct String_vector **children, struct dlock_error *err)
 {
     int64_t session_id = 0;
     struct zk_call *sync = NULL, *call = NULL;
@@ -56,15 +77,15 @@ enum dlock_status zk_admin_children(struct zk_session *session, const char *path
     return DLOCK_OK;
 }
 
-/* ---- holders ---- */
+/* ---- the holders of several names ---- */
 
 static void holder_note(void *arg, const char *name, const struct zk_node *node)
 {
-    struct zk_admin_holders *holders = arg;
+    struct holders *holders = arg;
 
     if (holders->count == holders->room && !holders->failed) {
         const size_t room = holders->room > 0 ? 2 * holders->room : 16;
-        struct zk_admin_holder *grown = reallocarray(holders->items, room, sizeof *holders->items);
+        struct holder *grown = reallocarray(holders->items, room, sizeof *holders->items);
 
         holders->failed = grown == NULL;
         if (grown != NULL) {
@@ -74,10 +95,11 @@ static void holder_note(void *arg, const char *name, const struct zk_node *node)
     }
     if (!holders->failed)
         holders->items[holders->count++] =
-            (struct zk_admin_holder){.index = holders->index, .child = name, .node = *node};
+            (struct holder){.index = holders->index, .child = name, .node = *node};
 }
 
-bool zk_admin_add(struct zk_admin_holders *holders, const struct String_vector *children)
+/* Adds the holders among the children. False: no memory. */
+static bool holders_add(struct holders *holders, const struct String_vector *children)
 {
     const size_t first = holders->count;
     const uint32_t waiters = zk_queue_holders(children, holder_note, holders);
@@ -87,8 +109,6 @@ bool zk_admin_add(struct zk_admin_holders *holders, const struct String_vector *
     holders->index++;
     return !holders->failed;
 }
-
-/* ---- reporting ---- */
 
 struct reporting {
     struct zk_session *session;
@@ -100,8 +120,8 @@ struct reporting {
     struct dlock_error *err;
 };
 
-void zk_admin_texts(struct zk_admin_texts *texts, const struct zk_node *node,
-                    const struct zk_call *get)
+/* get: the answer to ZK_GET of the node; without one there is no label. */
+static void texts_read(struct texts *texts, const struct zk_node *node, const struct zk_call *get)
 {
     size_t len = node->owner_len, label = 0;
 
@@ -130,9 +150,9 @@ static void data_read(struct dlock_holder *holder, const struct zk_call *get, si
 }
 
 /* True: no more. */
-static bool report(const struct reporting *reporting, const struct zk_admin_holder *item,
+static bool report(const struct reporting *reporting, const struct holder *item,
                    const struct zk_call *exists, const struct zk_call *get,
-                   const struct zk_admin_texts *texts)
+                   const struct texts *texts)
 {
     const struct zk_admin_name *name = &reporting->names[item->index];
     struct dlock_holder holder = {
@@ -158,7 +178,7 @@ static bool report(const struct reporting *reporting, const struct zk_admin_hold
 }
 
 static bool calls_add(const struct reporting *reporting, struct zk_flight *flight,
-                      const struct zk_admin_holder *item)
+                      const struct holder *item)
 {
     const struct zk_admin_name *name = &reporting->names[item->index];
     struct zk_path path;
@@ -169,9 +189,8 @@ static bool calls_add(const struct reporting *reporting, struct zk_flight *fligh
 }
 
 /* The calls of so many holders, two for each. */
-static enum dlock_status part_read(const struct reporting *reporting,
-                                   const struct zk_admin_holder *items, size_t n,
-                                   struct zk_flight **flight)
+static enum dlock_status part_read(const struct reporting *reporting, const struct holder *items,
+                                   size_t n, struct zk_flight **flight)
 {
     int64_t session_id = 0;
 
@@ -198,9 +217,9 @@ static const struct zk_call *get_of(struct zk_flight *const *flights, size_t i)
 
 /* Counts the waiters that may take a permit, and have none yet, for each holder of their name. The
  * holders of a name stand together. */
-static void waiters_count(struct zk_admin_holders *holders, struct zk_flight *const *flights)
+static void waiters_count(struct holders *holders, struct zk_flight *const *flights)
 {
-    struct zk_admin_holder *items = holders->items;
+    struct holder *items = holders->items;
     size_t label = 0;
 
     for (size_t i = 0, first = 0; i < holders->count; first = i) {
@@ -220,7 +239,7 @@ static void waiters_count(struct zk_admin_holders *holders, struct zk_flight *co
 /* The holders of one name, from number `first` on. Returns how many there are. A node that has gone
  * since the children were read holds nothing any more: the node that follows it does, which may not
  * be among these. exists needs no right, get needs the right to read. */
-static size_t name_report(const struct reporting *reporting, const struct zk_admin_holders *holders,
+static size_t name_report(const struct reporting *reporting, const struct holders *holders,
                           struct zk_flight *const *flights, size_t first)
 {
     struct zk_admin_name *name = &reporting->names[holders->items[first].index];
@@ -228,9 +247,9 @@ static size_t name_report(const struct reporting *reporting, const struct zk_adm
     size_t i = first;
 
     for (; i < holders->count && holders->items[i].index == holders->items[first].index; i++) {
-        const struct zk_admin_holder *item = &holders->items[i];
+        const struct holder *item = &holders->items[i];
         const struct zk_call *exists = exists_of(flights, i), *get = get_of(flights, i);
-        struct zk_admin_texts texts;
+        struct texts texts;
 
         if (*reporting->stopped)
             continue;
@@ -238,7 +257,7 @@ static size_t name_report(const struct reporting *reporting, const struct zk_adm
             gone = true;
             continue;
         }
-        zk_admin_texts(&texts, &item->node, get);
+        texts_read(&texts, &item->node, get);
         if (item->node.limit > 1 && texts.permit < 0)
             continue; /* it is about to take its permit */
         held = true;
@@ -248,8 +267,7 @@ static size_t name_report(const struct reporting *reporting, const struct zk_adm
     return i - first;
 }
 
-static enum dlock_status holders_report(const struct reporting *reporting,
-                                        struct zk_admin_holders *holders,
+static enum dlock_status holders_report(const struct reporting *reporting, struct holders *holders,
                                         struct zk_flight **flights)
 {
     enum dlock_status status = DLOCK_OK;
@@ -269,14 +287,14 @@ static enum dlock_status holders_report(const struct reporting *reporting,
 /* Names whose holders have all gone since the children were read are `gone`, and not reported. */
 static enum dlock_status names_report(const struct reporting *reporting, size_t n)
 {
-    struct zk_admin_holders holders = {.count = 0};
+    struct holders holders = {.count = 0};
     struct zk_flight **flights = NULL;
     size_t parts = 0;
     enum dlock_status status = DLOCK_OK;
 
     for (size_t i = 0; i < n && status == DLOCK_OK; i++) {
         reporting->names[i].gone = false;
-        if (!zk_admin_add(&holders, reporting->names[i].children))
+        if (!holders_add(&holders, reporting->names[i].children))
             status = no_memory(reporting->err);
     }
     parts = (holders.count + AT_ONCE - 1) / AT_ONCE;
@@ -299,8 +317,7 @@ static enum dlock_status name_inspect(const struct reporting *reporting, int64_t
     struct reporting one = *reporting;
     struct zk_session *session = reporting->session;
     struct zk_path path;
-    enum dlock_status status =
-        zk_admin_path(&path, session, one.names->bytes, one.names->len, one.err);
+    enum dlock_status status = path_make(&path, session, one.names->bytes, one.names->len, one.err);
 
     do {
         struct zk_flight *flight = NULL;
@@ -308,8 +325,7 @@ static enum dlock_status name_inspect(const struct reporting *reporting, int64_t
 
         one.names->gone = false;
         if (status == DLOCK_OK)
-            status =
-                zk_admin_children(session, path.text, deadline_ns, &flight, &children, one.err);
+            status = children_read(session, path.text, deadline_ns, &flight, &children, one.err);
         one.names->children = children;
         one.timeout_ns = deadline_ns - zk_link_now(session->link);
         if (status == DLOCK_OK && children != NULL)
@@ -319,9 +335,13 @@ static enum dlock_status name_inspect(const struct reporting *reporting, int64_t
     return status;
 }
 
-enum dlock_status zk_admin_report(struct zk_session *session, struct zk_admin_name *names, size_t n,
-                                  int64_t timeout_ns, dlock_holder_fn *fn, void *arg, bool *stopped,
-                                  struct dlock_error *err)
+/* Reports the holders of n names, which it reads in flights. Each flight takes timeout_ns at most.
+ * A waiter that may take a permit counts for the holders that are read in one flight with it. A
+ * holder that has gone meanwhile is not reported; if that leaves none of a name, the name is looked
+ * at again, for timeout_ns at most. *stopped: fn wants no more. */
+static enum dlock_status names_inspect(struct zk_session *session, struct zk_admin_name *names,
+                                       size_t n, int64_t timeout_ns, dlock_holder_fn *fn, void *arg,
+                                       bool *stopped, struct dlock_error *err)
 {
     struct reporting reporting = {.session = session,
                                   .names = names,
@@ -351,4 +371,437 @@ enum dlock_status zk_admin_inspect(struct zk_session *session, const unsigned ch
 
     memcpy(one.bytes, name, name_len);
     return name_inspect(&reporting, deadline_ns);
+}
+
+/* ---- names, page by page ---- */
+
+/*
+ * The children of the base are the names. With key=raw each child of the node of a name that is no
+ * contender may be the node of a longer name, so that all nodes below the base are read.
+ */
+
+/* A name whose node is to be read. */
+struct entry {
+    struct entry *next;
+    uint32_t len;
+    unsigned char bytes[];
+};
+
+struct listing {
+    struct zk_session *session;
+    const unsigned char *prefix;
+    uint32_t prefix_len;
+    int64_t timeout_ns; /* of each exchange */
+    zk_admin_fn *fn;
+    void *arg;
+    struct dlock_error *err;
+    struct entry *first, **last;
+    size_t denied; /* nodes that may not be read */
+    bool stopped;
+};
+
+static int64_t due_ns(const struct listing *listing)
+{
+    return zk_link_now(listing->session->link) + listing->timeout_ns;
+}
+
+static bool begins(const struct listing *listing, const unsigned char *name, size_t len)
+{
+    return listing->prefix_len == 0 ||
+           (len >= listing->prefix_len && memcmp(name, listing->prefix, listing->prefix_len) == 0);
+}
+
+/* With key=raw: names that begin with the prefix may be below this one. */
+static bool leads(const struct listing *listing, const unsigned char *name, size_t len)
+{
+    return listing->session->config.raw && len < listing->prefix_len &&
+           memcmp(name, listing->prefix, len) == 0 && listing->prefix[len] == '/';
+}
+
+/* child: a path below the base. False: no memory. */
+static bool child_add(struct listing *listing, const char *child)
+{
+    unsigned char name[256];
+    const size_t len = zk_node_name(name, &listing->session->config, child);
+    struct entry *entry = NULL;
+
+    if (len == 0 || (!begins(listing, name, len) && !leads(listing, name, len)))
+        return true;
+    entry = malloc(sizeof *entry + len);
+    if (entry == NULL)
+        return false;
+    entry->next = NULL;
+    entry->len = (uint32_t)len;
+    memcpy(entry->bytes, name, len);
+    *listing->last = entry;
+    listing->last = &entry->next;
+    return true;
+}
+
+static void entry_drop(struct listing *listing)
+{
+    struct entry *entry = listing->first;
+
+    listing->first = entry->next;
+    if (listing->first == NULL)
+        listing->last = &listing->first;
+    free(entry);
+}
+
+/* The children of the node of a name that are no contenders. */
+static bool below_add(struct listing *listing, const struct entry *entry,
+                      const struct String_vector *children)
+{
+    struct zk_node node;
+    char child[ZK_PATH_MAX + 1];
+
+    for (int32_t i = 0; i < children->count; i++) {
+        if (zk_node_parse(&node, children->data[i]) ||
+            entry->len + 1 + strlen(children->data[i]) >= sizeof child)
+            continue;
+        memcpy(child, entry->bytes, entry->len);
+        (void)snprintf(child + entry->len, sizeof child - entry->len, "/%s", children->data[i]);
+        if (!child_add(listing, child))
+            return false;
+    }
+    return true;
+}
+
+/* False: no memory. */
+static bool page_add(const struct listing *listing, struct zk_flight *flight, size_t n)
+{
+    const struct entry *entry = listing->first;
+
+    for (size_t i = 0; i < n; i++, entry = entry->next) {
+        struct zk_path path;
+
+        if (!zk_node_path(&path, &listing->session->config, entry->bytes, entry->len) ||
+            zk_flight_add(flight, ZK_CHILDREN, path.text) == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* Takes an answer for the first entry. */
+static enum dlock_status answer_take(struct listing *listing, const struct zk_call *call,
+                                     struct zk_admin_name *page, size_t *count)
+{
+    const struct entry *entry = listing->first;
+
+    if (call->rc == ZNONODE)
+        return DLOCK_OK;
+    if (call->rc == ZNOAUTH) {
+        listing->denied++;
+        return DLOCK_OK;
+    }
+    if (call->rc != ZOK)
+        return zk_flight_fail(listing->err, call->rc, "list", call->path);
+    if (listing->session->config.raw && !below_add(listing, entry, &call->children))
+        return no_memory(listing->err);
+    if (!begins(listing, entry->bytes, entry->len))
+        return DLOCK_OK;
+    memcpy(page[*count].bytes, entry->bytes, entry->len);
+    page[*count].len = entry->len;
+    page[*count].children = &call->children;
+    ++*count;
+    return DLOCK_OK;
+}
+
+/* The first n entries; they are dropped. */
+static enum dlock_status page_take(struct listing *listing, struct zk_flight *flight, size_t n)
+{
+    struct zk_admin_name page[ZK_ADMIN_PAGE];
+    size_t count = 0;
+    enum dlock_status status = DLOCK_OK;
+
+    for (size_t i = 0; i < n && status == DLOCK_OK; i++) {
+        status = answer_take(listing, zk_flight_call(flight, i), page, &count);
+        entry_drop(listing);
+    }
+    if (status == DLOCK_OK && count > 0)
+        status = listing->fn(listing->arg, page, count, &listing->stopped, listing->err);
+    return status;
+}
+
+static enum dlock_status page_read(struct listing *listing)
+{
+    struct zk_flight *flight = NULL;
+    int64_t session_id = 0;
+    size_t n = 0;
+    enum dlock_status status = DLOCK_OK;
+
+    for (const struct entry *e = listing->first; e != NULL && n < ZK_ADMIN_PAGE; e = e->next)
+        n++;
+    flight = zk_flight_new(listing->session->link, n);
+    if (flight == NULL || !page_add(listing, flight, n))
+        status = no_memory(listing->err);
+    if (status == DLOCK_OK)
+        status = zk_flight_run(flight, &session_id, due_ns(listing), listing->err);
+    if (status == DLOCK_OK)
+        status = page_take(listing, flight, n);
+    zk_flight_free(flight);
+    return status;
+}
+
+/* The names at the base; no base, no names. */
+static enum dlock_status base_read(struct listing *listing)
+{
+    const struct zk_config *config = &listing->session->config;
+    struct zk_flight *flight = NULL;
+    struct String_vector *children = NULL;
+    enum dlock_status status =
+        children_read(listing->session, config->base_len > 0 ? config->base : "/", due_ns(listing),
+                      &flight, &children, listing->err);
+
+    for (int32_t i = 0; status == DLOCK_OK && children != NULL && i < children->count; i++)
+        if (!child_add(listing, children->data[i]))
+            status = no_memory(listing->err);
+    zk_flight_free(flight);
+    return status;
+}
+
+enum dlock_status zk_admin_each(struct zk_session *session, const unsigned char *prefix,
+                                uint32_t prefix_len, int64_t timeout_ns, zk_admin_fn *fn, void *arg,
+                                struct dlock_error *err)
+{
+    struct listing listing = {
+        .session = session,
+        .prefix = prefix,
+        .prefix_len = prefix_len,
+        .timeout_ns = timeout_ns,
+        .fn = fn,
+        .arg = arg,
+        .err = err,
+        .last = &listing.first,
+    };
+    enum dlock_status status = base_read(&listing);
+
+    while (status == DLOCK_OK && listing.first != NULL && !listing.stopped)
+        status = page_read(&listing);
+    while (listing.first != NULL)
+        entry_drop(&listing);
+    if (status == DLOCK_OK && listing.denied > 0)
+        return dlock_fail(err, ZK_ORIGIN, DLOCK_AUTH, ZNOAUTH,
+                          "nodes below %.200s that may not be read: %zu", session->config.base,
+                          listing.denied);
+    return status;
+}
+
+struct target {
+    struct zk_session *session;
+    int64_t timeout_ns;
+    dlock_holder_fn *fn;
+    void *arg;
+};
+
+static enum dlock_status page_report(void *arg, struct zk_admin_name *names, size_t n,
+                                     bool *stopped, struct dlock_error *err)
+{
+    const struct target *target = arg;
+
+    return names_inspect(target->session, names, n, target->timeout_ns, target->fn, target->arg,
+                         stopped, err);
+}
+
+enum dlock_status zk_admin_list(struct zk_session *session, const unsigned char *prefix,
+                                uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
+                                void *arg, struct dlock_error *err)
+{
+    struct target target = {
+        .session = session,
+        .timeout_ns = deadline_ns - zk_link_now(session->link),
+        .fn = fn,
+        .arg = arg,
+    };
+
+    return zk_admin_each(session, prefix, prefix_len, target.timeout_ns, page_report, &target, err);
+}
+
+/* ---- waiters ---- */
+
+/* The names of the nodes are one answer, and so one moment. The labels and the permits are read
+ * afterwards, a flight at a time: a waiter whose node has gone since then waits no more. */
+
+struct waiting {
+    struct zk_session *session;
+    const char *path;
+    const struct zk_queue_waiter *waiters;
+    dlock_waiter_fn *fn;
+    void *arg;
+    uint32_t position; /* of the next one */
+    bool stopped;
+    struct dlock_error *err;
+};
+
+static void waiter_report(struct waiting *waiting, const struct zk_queue_waiter *item,
+                          const struct zk_call *get)
+{
+    struct texts texts;
+    struct dlock_waiter waiter = {
+        .struct_size = sizeof waiter,
+        .mode = item->node.shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
+        .waited_ms = -1,
+        .owner = texts.owner,
+        .label = texts.label,
+    };
+
+    texts_read(&texts, &item->node, get);
+    if (get->rc == ZNONODE || (item->may_hold && (get->rc != ZOK || texts.permit >= 0)))
+        return; /* gone, or a holder */
+    waiter.position = waiting->position++;
+    waiting->stopped = waiting->fn(waiting->arg, &waiter);
+}
+
+/* ZK_FLIGHT_MOST waiters at most, from `first` on. */
+static enum dlock_status flight_report(struct waiting *waiting, size_t first, size_t n,
+                                       int64_t timeout_ns)
+{
+    struct zk_flight *flight = zk_flight_new(waiting->session->link, n);
+    int64_t session_id = 0;
+    enum dlock_status status = flight != NULL ? DLOCK_OK : no_memory(waiting->err);
+
+    for (size_t i = 0; i < n && status == DLOCK_OK; i++)
+        if (zk_flight_add_child(flight, ZK_GET, waiting->path, waiting->waiters[first + i].child) ==
+            NULL)
+            status = no_memory(waiting->err);
+    if (status == DLOCK_OK)
+        status = zk_flight_run(flight, &session_id,
+                               zk_link_now(waiting->session->link) + timeout_ns, waiting->err);
+    for (size_t i = 0; i < n && status == DLOCK_OK && !waiting->stopped; i++)
+        waiter_report(waiting, &waiting->waiters[first + i], zk_flight_call(flight, i));
+    zk_flight_free(flight);
+    return status;
+}
+
+static enum dlock_status waiters_report(struct waiting *waiting,
+                                        const struct String_vector *children, int64_t deadline_ns)
+{
+    const int64_t timeout_ns = deadline_ns - zk_link_now(waiting->session->link);
+    struct zk_queue_waiter *waiters = NULL;
+    size_t count = 0;
+    enum dlock_status status = DLOCK_OK;
+
+    if (!zk_queue_waiters(children, &waiters, &count))
+        status = no_memory(waiting->err);
+    waiting->waiters = waiters;
+    for (size_t i = 0; i < count && status == DLOCK_OK && !waiting->stopped; i += ZK_FLIGHT_MOST)
+        status = flight_report(waiting, i, count - i < ZK_FLIGHT_MOST ? count - i : ZK_FLIGHT_MOST,
+                               timeout_ns);
+    free(waiters);
+    return status;
+}
+
+enum dlock_status zk_admin_list_waiters(struct zk_session *session, const unsigned char *name,
+                                        uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
+                                        void *arg, struct dlock_error *err)
+{
+    struct zk_path path;
+    struct waiting waiting = {
+        .session = session, .path = path.text, .fn = fn, .arg = arg, .err = err};
+    struct zk_flight *flight = NULL;
+    struct String_vector *children = NULL;
+    enum dlock_status status = path_make(&path, session, name, name_len, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    status = children_read(session, path.text, deadline_ns, &flight, &children, err);
+    if (status == DLOCK_OK && children != NULL)
+        status = waiters_report(&waiting, children, deadline_ns);
+    zk_flight_free(flight);
+    return status;
+}
+
+/* ---- the end of holders ---- */
+
+struct breaking {
+    struct zk_session *session;
+    struct zk_path path; /* of the name */
+    const char *owner;
+    int64_t deadline_ns;
+    struct dlock_error *err;
+    size_t ended;
+};
+
+static enum dlock_status break_no_memory(struct breaking *breaking)
+{
+    return dlock_fail(breaking->err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+}
+
+static bool is_meant(const struct breaking *breaking, const struct zk_node *node)
+{
+    return breaking->owner == NULL || (strlen(breaking->owner) == node->owner_len &&
+                                       memcmp(breaking->owner, node->owner, node->owner_len) == 0);
+}
+
+/* A holder that has gone meanwhile is not counted. */
+static enum dlock_status answers_count(struct breaking *breaking, struct zk_flight *flight,
+                                       size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct zk_call *call = zk_flight_call(flight, i);
+
+        if (call->rc == ZOK)
+            breaking->ended++;
+        else if (call->rc != ZNONODE)
+            return zk_flight_fail(breaking->err, call->rc, "delete", call->path);
+    }
+    return DLOCK_OK;
+}
+
+/* Deletes the nodes, ZK_FLIGHT_MOST at most. */
+static enum dlock_status nodes_delete(struct breaking *breaking, const struct holder *items,
+                                      size_t n)
+{
+    struct zk_flight *flight = zk_flight_new(breaking->session->link, n);
+    int64_t session_id = 0;
+    enum dlock_status status = flight != NULL ? DLOCK_OK : break_no_memory(breaking);
+
+    for (size_t i = 0; i < n && status == DLOCK_OK; i++)
+        if (zk_flight_add_child(flight, ZK_DELETE, breaking->path.text, items[i].child) == NULL)
+            status = break_no_memory(breaking);
+    if (status == DLOCK_OK)
+        status = zk_flight_run(flight, &session_id, breaking->deadline_ns, breaking->err);
+    if (status == DLOCK_OK)
+        status = answers_count(breaking, flight, n);
+    zk_flight_free(flight);
+    return status;
+}
+
+static enum dlock_status holders_break(struct breaking *breaking,
+                                       const struct String_vector *children)
+{
+    struct holders holders = {.count = 0};
+    size_t meant = 0;
+    enum dlock_status status =
+        holders_add(&holders, children) ? DLOCK_OK : break_no_memory(breaking);
+
+    for (size_t i = 0; i < holders.count; i++)
+        if (is_meant(breaking, &holders.items[i].node))
+            holders.items[meant++] = holders.items[i];
+    for (size_t i = 0; i < meant && status == DLOCK_OK; i += ZK_FLIGHT_MOST)
+        status = nodes_delete(breaking, holders.items + i,
+                              meant - i < ZK_FLIGHT_MOST ? meant - i : ZK_FLIGHT_MOST);
+    free(holders.items);
+    return status;
+}
+
+enum dlock_status zk_admin_break(struct zk_session *session, const unsigned char *name,
+                                 uint32_t name_len, const char *owner, int64_t deadline_ns,
+                                 struct dlock_error *err)
+{
+    struct breaking breaking = {
+        .session = session, .owner = owner, .deadline_ns = deadline_ns, .err = err};
+    struct zk_flight *flight = NULL;
+    struct String_vector *children = NULL;
+    enum dlock_status status = path_make(&breaking.path, session, name, name_len, err);
+
+    if (status == DLOCK_OK)
+        status = children_read(session, breaking.path.text, deadline_ns, &flight, &children, err);
+    if (status == DLOCK_OK && children != NULL)
+        status = holders_break(&breaking, children);
+    zk_flight_free(flight);
+    if (status == DLOCK_OK && breaking.ended == 0)
+        return dlock_fail(err, ZK_ORIGIN, DLOCK_NOT_HELD, 0,
+                          owner != NULL ? "not held by this owner" : "the name is free");
+    return status;
 }

@@ -6,10 +6,7 @@
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
 #include "admin.h"
-#include "break.h"
 #include "flight.h"
-#include "list.h"
-#include "list_waiters.h"
 #include "probe.h"
 #include "renew.h"
 #include "take_slots.h"

@@ -3,7 +3,6 @@
 
 #include "admin.h"
 #include "lib/printable.h"
-#include "list.h"
 #include "net/stream.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/admin.c plugins/zookeeper/list.c plugins/zookeeper/break.c */
+/* Tests: plugins/zookeeper/admin.c */
 /* What people see of locks, dlock's and other programs', and how they end them; and the rights that
  * this takes. */
 #include "admin_fixture.h"

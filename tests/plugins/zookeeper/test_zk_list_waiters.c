@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/list_waiters.c */
+/* Tests: plugins/zookeeper/admin.c */
 /* Does list_waiters show each waiter of a name once, in the order of the queue? (C13) */
 #include "admin_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/admin.c plugins/zookeeper/list.c plugins/zookeeper/list_waiters.c */
+/* Tests: plugins/zookeeper/admin.c */
 /*
  * A look at holders is two exchanges. Is a holder that goes between them reported as one that
  * nobody knows anything of? (C20, C24.) The linker puts our zk_flight_run before that of the

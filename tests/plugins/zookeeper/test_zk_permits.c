@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/zookeeper/slot.c plugins/zookeeper/take.c plugins/zookeeper/queue.c */
-/* Tests: plugins/zookeeper/unlock.c plugins/zookeeper/list_waiters.c plugins/zookeeper/admin.c */
+/* Tests: plugins/zookeeper/unlock.c plugins/zookeeper/admin.c */
 /* Is a permit of a semaphore one holder's only, also beside waiters, sessions that end and programs
  * that know no limits? */
 #include "name_kit.h"
