@@ -9,7 +9,7 @@
 #include "flight.h"
 #include "probe.h"
 #include "renew.h"
-#include "take_slots.h"
+#include "take.h"
 #include "unlock.h"
 #include "watch.h"
 

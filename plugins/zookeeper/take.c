@@ -1,50 +1,60 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One flight makes the node and reads its place in the queue. A token whose node may be there from
- * before is asked for first. Each step is made for all elements of a batch that need it; a single
- * call is a batch of one.
- */
 #include "take.h"
 
-#include "flight.h"
 #include "lib/holder_text.h"
 #include "lib/time.h"
-#include "parents.h"
-#include "refusal.h"
 #include "slot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES 4 /* the node of the name, or our own node, may be deleted between two requests */
+/*
+ * One flight makes the node and reads its place in the queue. A token whose node may be there from
+ * before is asked for first. Each step is made for all elements of a batch that need it; a single
+ * call is a batch of one.
+ */
+
+#define TAKE_MOST     (ZK_FLIGHT_MOST / 2) /* two requests for each */
+#define LEVELS_MOST   64                   /* in one flight */
+#define TRIES         4 /* the node of the name, or our own node, may be deleted between two requests */
+#define SLEEP_MOST_NS (143 * DL_NS_PER_MS)
 
 /* Pauses between questions while contenders before us take their permits, or go, each twice the one
  * before it. */
 #define PAUSE_FIRST_NS (1 * DL_NS_PER_MS)
 #define PAUSE_MOST_NS  (16 * DL_NS_PER_MS)
 
+enum reason {
+    ADMITTED,        /* the node may stay */
+    HELD,            /* by another node: BUSY. What the slot waits for is kept for slot watch */
+    USED_UP,         /* the sequences of the name: CONFIG */
+    OTHER_LIMIT,     /* of the name: CONFIG */
+    NOT_TO_BE_LISTED /* the children of the name cannot be read */
+};
+
+/* A node that was made has to go; the answer waits for that. */
+struct refusal {
+    enum reason reason;
+    uint32_t limit; /* of OTHER_LIMIT: that of the name */
+    int rc;         /* of NOT_TO_BE_LISTED */
+};
+
 /* One call of the slot, or an element of a batch. */
 struct take {
     struct zk_attempt attempt;
     struct dlock_grant *grant;
     bool enqueue, refresh;
-    int64_t *patience_ns; /* what is left of it: of all elements of a batch */
-    int64_t pause_ns;     /* the next one */
+    int64_t *sleep_ns; /* how long all elements of the batch may still sleep while contenders for
+ permits choose; 0: the answer is BUSY */
+    int64_t pause_ns;  /* the next one */
 
     enum dlock_status status;
-    bool again;                /* with OK: nothing was made */
-    bool orphan;               /* the name has no node */
-    struct zk_refusal refusal; /* with a reason, the status is BUSY until the node is gone */
+    bool again;             /* with OK: nothing was made */
+    bool orphan;            /* the name has no node */
+    struct refusal refusal; /* with a reason, the status is BUSY until the node is gone */
     struct zk_call *create, *children;
 };
-
-static enum dlock_status ask(struct take *take, bool *known);
-
-static enum dlock_status fail(struct take *take, enum dlock_status status, const char *text)
-{
-    return dlock_fail(take->attempt.err, ZK_ORIGIN, status, 0, "%s", text);
-}
 
 static bool is_to_try(const struct take *take)
 {
@@ -61,7 +71,236 @@ static int64_t deadline_of(struct take *const *takes, size_t n)
     return deadline_ns;
 }
 
-static enum dlock_status refuse(struct take *take, enum zk_refusal_reason reason)
+/* ---- the node of the name ---- */
+
+/* The base and what is above it are persistent. The node of a name, and with key=raw each node
+ * below the base, is a container: the servers delete it some time after its last child. */
+
+static enum dlock_status no_memory(struct dlock_error *err)
+{
+    return dlock_fail(err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
+}
+
+static bool is_made(const struct zk_call *call)
+{
+    return call->rc == ZOK || call->rc == ZNODEEXISTS;
+}
+
+/* The last node of the flight counts: without the right to make a node, the servers do not say
+ * whether it is there. */
+static enum dlock_status answers_judge(struct zk_flight *flight, size_t count,
+                                       struct dlock_error *err)
+{
+    for (size_t i = 0; i < count && !is_made(zk_flight_call(flight, count - 1)); i++) {
+        const struct zk_call *call = zk_flight_call(flight, i);
+
+        if (call->rc == ZNONODE)
+            return dlock_fail(err, ZK_ORIGIN, DLOCK_UNAVAILABLE, ZNONODE,
+                              "create %s: a node above it was deleted meanwhile", call->path);
+        if (!is_made(call))
+            return zk_flight_fail(err, call->rc, "create", call->path);
+    }
+    return DLOCK_OK;
+}
+
+static bool level_add(const struct zk_session *session, struct zk_flight *flight, const char *path,
+                      size_t end)
+{
+    char text[ZK_PATH_MAX + 1];
+    struct zk_call *call = NULL;
+
+    memcpy(text, path, end);
+    text[end] = '\0';
+    call = zk_flight_add(flight, ZK_CREATE, text);
+    if (call == NULL)
+        return false;
+    call->data = "";
+    call->flags = end > session->config.base_len ? ZOO_CONTAINER : ZOO_PERSISTENT;
+    return true;
+}
+
+/* Makes the node that ends at each of `ends`, in one flight. */
+static enum dlock_status levels_make(struct zk_session *session, const char *path,
+                                     const size_t *ends, size_t count, int64_t deadline_ns,
+                                     struct dlock_error *err)
+{
+    struct zk_flight *flight = zk_flight_new(session->link, count);
+    int64_t session_id = 0;
+    enum dlock_status status = flight != NULL ? DLOCK_OK : no_memory(err);
+
+    for (size_t i = 0; i < count && status == DLOCK_OK; i++)
+        if (!level_add(session, flight, path, ends[i]))
+            status = no_memory(err);
+    if (status == DLOCK_OK)
+        status = zk_flight_run(flight, &session_id, deadline_ns, err);
+    if (status == DLOCK_OK)
+        status = answers_judge(flight, count, err);
+    zk_flight_free(flight);
+    return status;
+}
+
+static enum dlock_status all_make(struct zk_session *session, const char *path, int64_t deadline_ns,
+                                  struct dlock_error *err)
+{
+    const size_t len = strlen(path);
+    size_t ends[LEVELS_MOST], count = 0;
+    enum dlock_status status = DLOCK_OK;
+
+    for (size_t i = 1; i <= len && status == DLOCK_OK; i++) {
+        if (i == len || path[i] == '/')
+            ends[count++] = i;
+        if (count < LEVELS_MOST && i < len)
+            continue;
+        status = levels_make(session, path, ends, count, deadline_ns, err);
+        count = 0;
+    }
+    return status;
+}
+
+/* The answer to the create of the last node alone. False: a node above it is missing. */
+static bool last_judge(struct take *take, const struct zk_call *call)
+{
+    if (call->rc == ZNONODE)
+        return false;
+    if (!is_made(call))
+        take->status = zk_flight_fail(take->attempt.err, call->rc, "create", call->path);
+    return true;
+}
+
+/* Makes the last node of each. Returns how many are left in `takes`: a node above is missing. */
+static size_t lasts_make(struct zk_session *session, struct take **takes, size_t n,
+                         int64_t deadline_ns)
+{
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    struct zk_flight *flight = zk_flight_new(session->link, n);
+    int64_t session_id = 0;
+    enum dlock_status said = DLOCK_OK;
+    bool made = flight != NULL;
+    size_t left = 0;
+
+    for (size_t i = 0; i < n && made; i++)
+        made = level_add(session, flight, takes[i]->attempt.path.text,
+                         strlen(takes[i]->attempt.path.text));
+    said = made ? zk_flight_run(flight, &session_id, deadline_ns, &why) : no_memory(&why);
+    for (size_t i = 0; i < n; i++) {
+        struct take *take = takes[i];
+
+        take->status = zk_flight_part(flight, i, 1, said, &why, take->attempt.err);
+        if (take->status == DLOCK_OK && !last_judge(take, zk_flight_call(flight, i)))
+            takes[left++] = take;
+    }
+    zk_flight_free(flight);
+    return left;
+}
+
+/* Makes the nodes of names that have none. One flight makes all that need no more than their last
+ * node. If a node above is missing, one path is made first, and the last nodes of the others are
+ * tried again; what is still missing then has a flight each. The status is never UNKNOWN
+ * (UNAVAILABLE): a node without children matters to nobody. */
+static void parents_make(struct take *const *takes, size_t n)
+{
+    struct zk_session *session = takes[0]->attempt.session;
+    struct take *of[TAKE_MOST], *some[TAKE_MOST];
+    size_t count = 0, left = 0;
+    int64_t deadline_ns = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (is_to_try(takes[i]) && takes[i]->orphan)
+            of[count++] = takes[i];
+    if (count == 0)
+        return;
+    memcpy(some, of, count * sizeof(struct take *));
+    deadline_ns = deadline_of(of, count);
+    left = lasts_make(session, some, count, deadline_ns);
+    for (size_t i = 0; i < left; i++) {
+        struct zk_attempt *attempt = &some[i]->attempt;
+
+        some[i]->status = all_make(session, attempt->path.text, deadline_ns, attempt->err);
+        if (i == 0 && left > 1)
+            left = 1 + lasts_make(session, some + 1, left - 1, deadline_ns);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (of[i]->status == DLOCK_UNKNOWN)
+            of[i]->status = of[i]->attempt.err->status = DLOCK_UNAVAILABLE;
+}
+
+/* ---- nodes that have to go ---- */
+
+/* The node is gone. */
+static enum dlock_status say(const struct take *take)
+{
+    const struct zk_attempt *attempt = &take->attempt;
+
+    if (take->refusal.reason == USED_UP)
+        return dlock_fail(
+            attempt->err, ZK_ORIGIN, DLOCK_CONFIG, 0,
+            "the sequences below %s are used up (delete that node when nobody uses it)",
+            attempt->path.text);
+    if (take->refusal.reason == OTHER_LIMIT)
+        return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER,
+                          take->refusal.limit, dlock_request_limit(attempt->req));
+    if (take->refusal.reason == NOT_TO_BE_LISTED)
+        return zk_flight_fail(attempt->err, take->refusal.rc, "list", attempt->path.text);
+    return DLOCK_BUSY;
+}
+
+/* What a slot waits for, while its node is deleted. */
+struct kept {
+    char *predecessor;
+    bool front;
+};
+
+static void keep(struct kept *kept, const struct take *take)
+{
+    struct zk_slot *slot = take->attempt.slot;
+
+    if (take->refusal.reason != HELD)
+        return;
+    *kept = (struct kept){.predecessor = slot->predecessor, .front = slot->front};
+    slot->predecessor = NULL;
+}
+
+static void give_back(const struct kept *kept, const struct take *take)
+{
+    struct zk_slot *slot = take->attempt.slot;
+
+    if (take->refusal.reason != HELD)
+        return;
+    slot->predecessor = kept->predecessor;
+    slot->front = kept->front;
+}
+
+/* Deletes them, in one flight for those of one session. */
+static void refused_delete(struct take *const *takes, size_t n)
+{
+    struct zk_slot_step deletions[TAKE_MOST];
+    struct kept kept[TAKE_MOST];
+    struct take *of[TAKE_MOST];
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (takes[i]->refusal.reason == ADMITTED)
+            continue;
+        keep(&kept[count], takes[i]);
+        deletions[count].attempt = &takes[i]->attempt;
+        of[count++] = takes[i];
+    }
+    zk_slot_delete_all(deletions, count);
+    for (size_t i = 0; i < count; i++) {
+        give_back(&kept[i], of[i]);
+        of[i]->status = deletions[i].status == DLOCK_OK ? say(of[i]) : deletions[i].status;
+        of[i]->refusal.reason = ADMITTED;
+    }
+}
+
+static enum dlock_status ask(struct take *take, bool *known);
+
+static enum dlock_status fail(struct take *take, enum dlock_status status, const char *text)
+{
+    return dlock_fail(take->attempt.err, ZK_ORIGIN, status, 0, "%s", text);
+}
+
+static enum dlock_status refuse(struct take *take, enum reason reason)
 {
     take->refusal.reason = reason;
     return DLOCK_BUSY;
@@ -78,7 +317,7 @@ static bool settles(const struct take *take, const struct zk_standing *standing)
         attempt->start_ns + (attempt->deadline_ns - attempt->start_ns) / 2 - take->pause_ns;
 
     return standing->limit > 1 && standing->before < standing->limit &&
-           take->pause_ns <= *take->patience_ns && zk_link_now(attempt->session->link) < until_ns;
+           take->pause_ns <= *take->sleep_ns && zk_link_now(attempt->session->link) < until_ns;
 }
 
 static enum dlock_status ask_again(struct take *take)
@@ -87,7 +326,7 @@ static enum dlock_status ask_again(struct take *take)
     bool known = false;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    *take->patience_ns -= take->pause_ns;
+    *take->sleep_ns -= take->pause_ns;
     take->pause_ns = 2 * take->pause_ns < PAUSE_MOST_NS ? 2 * take->pause_ns : PAUSE_MOST_NS;
     (void)nanosleep(&pause, NULL);
     status = ask(take, &known);
@@ -107,7 +346,7 @@ static enum dlock_status stands(struct take *take, const struct zk_standing *sta
     }
     zk_slot_wait(standing, take->grant);
     if (!take->enqueue && !take->refresh && take->attempt.slot->queued_ns == 0)
-        return settles(take, standing) ? ask_again(take) : refuse(take, ZK_HELD);
+        return settles(take, standing) ? ask_again(take) : refuse(take, HELD);
     if (take->enqueue || take->refresh)
         zk_slot_queue(&take->attempt, lease_ms, take->grant);
     return DLOCK_BUSY;
@@ -117,9 +356,9 @@ static enum dlock_status stands(struct take *take, const struct zk_standing *sta
 static enum dlock_status admit(struct take *take, const struct zk_standing *standing)
 {
     if (standing->exhausted)
-        return refuse(take, ZK_USED_UP);
+        return refuse(take, USED_UP);
     take->refusal.limit = standing->other_limit;
-    return standing->other_limit != 0 ? refuse(take, ZK_OTHER_LIMIT) : DLOCK_OK;
+    return standing->other_limit != 0 ? refuse(take, OTHER_LIMIT) : DLOCK_OK;
 }
 
 /* The answer to its create was lost. */
@@ -209,7 +448,7 @@ static enum dlock_status made_judge(struct take *take)
         return fail(take, DLOCK_PROTOCOL, "the servers named a node that was not asked for");
     if (children->rc != ZOK && children->rc != ZNONODE) {
         take->refusal.rc = children->rc;
-        return refuse(take, ZK_NOT_TO_BE_LISTED);
+        return refuse(take, NOT_TO_BE_LISTED);
     }
     if (slot->doubts > 0) { /* an earlier node may be before this one */
         bool known = false;
@@ -298,49 +537,10 @@ static void fly(struct take *const *takes, size_t n)
 
 /* ---- all steps ---- */
 
-static void parents_make(struct take *const *takes, size_t n)
-{
-    struct zk_parent parents[ZK_TAKE_MOST];
-    struct take *of[ZK_TAKE_MOST];
-    size_t count = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!is_to_try(takes[i]) || !takes[i]->orphan)
-            continue;
-        parents[count] =
-            (struct zk_parent){.path = takes[i]->attempt.path.text, .err = takes[i]->attempt.err};
-        of[count++] = takes[i];
-    }
-    if (count > 0)
-        zk_parents_make(takes[0]->attempt.session, parents, count, deadline_of(of, count));
-    for (size_t i = 0; i < count; i++)
-        of[i]->status = parents[i].status;
-}
-
-/* Deletes the nodes that have to go. */
-static void refused_delete(struct take *const *takes, size_t n)
-{
-    struct zk_refusal *refusals[ZK_TAKE_MOST] = {NULL};
-    struct take *of[ZK_TAKE_MOST];
-    size_t count = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (takes[i]->refusal.reason == ZK_ADMITTED)
-            continue;
-        refusals[count] = &takes[i]->refusal;
-        of[count++] = takes[i];
-    }
-    zk_refusal_delete(refusals, count);
-    for (size_t i = 0; i < count; i++) {
-        of[i]->status = of[i]->refusal.status;
-        of[i]->refusal.reason = ZK_ADMITTED;
-    }
-}
-
 /* One try of each element that needs one. False: there is none. */
 static bool round_run(struct take *const *takes, size_t n)
 {
-    struct take *together[ZK_TAKE_MOST];
+    struct take *together[TAKE_MOST];
     size_t count = 0;
     bool some = false;
 
@@ -374,9 +574,9 @@ static void first_asked(struct take *take, const struct zk_slot_step *question, 
 
 static void first_ask(struct take *const *takes, size_t n)
 {
-    struct zk_slot_step questions[ZK_TAKE_MOST];
-    struct take *of[ZK_TAKE_MOST];
-    bool were_new[ZK_TAKE_MOST];
+    struct zk_slot_step questions[TAKE_MOST];
+    struct take *of[TAKE_MOST];
+    bool were_new[TAKE_MOST];
     size_t count = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -427,7 +627,7 @@ static void take_all(struct take *const *takes, size_t n)
 
 static enum dlock_status take_init(struct take *take, struct zk_session *session,
                                    const struct dlock_request *req, struct dlock_grant *grant,
-                                   int64_t *patience_ns, struct dlock_error *err)
+                                   int64_t *sleep_ns, struct dlock_error *err)
 {
     enum dlock_status status = zk_slot_begin(&take->attempt, session, req, err);
 
@@ -435,18 +635,18 @@ static enum dlock_status take_init(struct take *take, struct zk_session *session
     take->grant = grant;
     take->enqueue = (req->flags & DLOCK_REQ_ENQUEUE) != 0;
     take->refresh = (req->flags & DLOCK_REQ_REFRESH) != 0;
-    take->patience_ns = patience_ns;
+    take->sleep_ns = sleep_ns;
     take->pause_ns = PAUSE_FIRST_NS;
-    take->refusal = (struct zk_refusal){.attempt = &take->attempt};
+    take->refusal = (struct refusal){.reason = ADMITTED};
     return status;
 }
 
-enum dlock_status zk_take_one(struct zk_session *session, const struct dlock_request *req,
-                              struct dlock_grant *grant, int64_t *patience_ns,
-                              struct dlock_error *err)
+static enum dlock_status take_one(struct zk_session *session, const struct dlock_request *req,
+                                  struct dlock_grant *grant, int64_t *sleep_ns,
+                                  struct dlock_error *err)
 {
     struct take take, *one = &take;
-    enum dlock_status status = take_init(&take, session, req, grant, patience_ns, err);
+    enum dlock_status status = take_init(&take, session, req, grant, sleep_ns, err);
 
     if (status != DLOCK_OK)
         return status;
@@ -454,11 +654,16 @@ enum dlock_status zk_take_one(struct zk_session *session, const struct dlock_req
     return take.status;
 }
 
-bool zk_take_together(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n,
-                      int64_t *patience_ns)
+/*
+ * Locks whose attempts have nothing in doubt, TAKE_MOST at most: the steps of all are made
+ * together, in this order. A node that is refused is deleted before the next step. Each element has
+ * its status. False: no memory, and nothing was done.
+ */
+static bool take_together(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n,
+                          int64_t *sleep_ns)
 {
-    struct take *takes = malloc(n * sizeof *takes), *list[ZK_TAKE_MOST];
-    struct dlock_batch_op *of[ZK_TAKE_MOST];
+    struct take *takes = malloc(n * sizeof *takes), *list[TAKE_MOST];
+    struct dlock_batch_op *of[TAKE_MOST];
     size_t count = 0;
 
     if (takes == NULL)
@@ -466,7 +671,7 @@ bool zk_take_together(struct zk_session *session, struct dlock_batch_op *const *
     for (size_t i = 0; i < n; i++) {
         struct dlock_batch_op *op = ops[i];
 
-        op->status = take_init(&takes[count], session, op->req, &op->grant, patience_ns, op->err);
+        op->status = take_init(&takes[count], session, op->req, &op->grant, sleep_ns, op->err);
         if (op->status != DLOCK_OK)
             continue;
         list[count] = &takes[count];
@@ -478,4 +683,79 @@ bool zk_take_together(struct zk_session *session, struct dlock_batch_op *const *
         of[i]->status = takes[i].status;
     free(takes);
     return true;
+}
+
+enum dlock_status zk_take(struct zk_session *session, const struct dlock_request *req,
+                          struct dlock_grant *grant, struct dlock_error *err)
+{
+    int64_t sleep_ns = SLEEP_MOST_NS;
+
+    return take_one(session, req, grant, &sleep_ns, err);
+}
+
+/* ---- a batch ---- */
+
+/* What the steps are made together for: a lock, and no answer was lost. */
+static bool can_batch(const struct dlock_request *req)
+{
+    const struct zk_slot *slot = req->attempt;
+
+    return dlock_request_limit(req) == 1 && slot->doubts == 0;
+}
+
+static bool is_same_name(const struct dlock_request *a, const struct dlock_request *b)
+{
+    return a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0;
+}
+
+/* Its node may be refused, and a reader behind it may not. */
+static bool is_in_the_way(struct dlock_batch_op *const *ops, size_t n, size_t i)
+{
+    const struct dlock_request *req = ops[i]->req;
+
+    if (req->mode == DLOCK_SHARED || (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0)
+        return false;
+    for (size_t j = i + 1; j < n; j++)
+        if (ops[j]->req->mode == DLOCK_SHARED && is_same_name(ops[j]->req, req))
+            return true;
+    return false;
+}
+
+/* How many of `ops` can be in a batch: they are first in `ordered`, and the others follow. */
+static size_t order(struct dlock_batch_op *const *ops, size_t n, struct dlock_batch_op **ordered)
+{
+    struct dlock_batch_op *last[TAKE_MOST], *alone[TAKE_MOST];
+    size_t first = 0, behind = 0, rest = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (!can_batch(ops[i]->req))
+            alone[rest++] = ops[i];
+        else if (is_in_the_way(ops, n, i))
+            last[behind++] = ops[i];
+        else
+            ordered[first++] = ops[i];
+    memcpy(ordered + first, last, behind * sizeof(struct dlock_batch_op *));
+    memcpy(ordered + first + behind, alone, rest * sizeof(struct dlock_batch_op *));
+    return first + behind;
+}
+
+static void some_take(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n,
+                      int64_t *sleep_ns)
+{
+    struct dlock_batch_op *ordered[TAKE_MOST];
+    size_t together = order(ops, n, ordered);
+
+    if (together > 0 && !take_together(session, ordered, together, sleep_ns))
+        together = 0;
+    for (size_t i = together; i < n; i++)
+        ordered[i]->status =
+            take_one(session, ordered[i]->req, &ordered[i]->grant, sleep_ns, ordered[i]->err);
+}
+
+void zk_take_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n)
+{
+    int64_t sleep_ns = SLEEP_MOST_NS;
+
+    for (size_t i = 0; i < n; i += TAKE_MOST)
+        some_take(session, ops + i, n - i < TAKE_MOST ? n - i : TAKE_MOST, &sleep_ns);
 }

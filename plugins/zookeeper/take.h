@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * take.h - makes the node of a token, or asks where it stands: the steps of slots trylock and
- * trylock_batch.
- *
- * patience_ns: how long calls may sleep in all while contenders for permits choose. What they slept
- * is taken off; with nothing left the answer is BUSY.
- */
+/* take.h - slots trylock and trylock_batch: makes the node of a token, or asks where it stands. */
 #ifndef ZK_TAKE_H
 #define ZK_TAKE_H
 
-#include "flight.h"
 #include "session.h"
 
-#define ZK_TAKE_MOST (ZK_FLIGHT_MOST / 2) /* two requests for each */
-
-enum dlock_status zk_take_one(struct zk_session *session, const struct dlock_request *req,
-                              struct dlock_grant *grant, int64_t *patience_ns,
-                              struct dlock_error *err);
+enum dlock_status zk_take(struct zk_session *session, const struct dlock_request *req,
+                          struct dlock_grant *grant, struct dlock_error *err);
 
 /*
- * Locks whose attempts have nothing in doubt, ZK_TAKE_MOST at most: the steps of all are made
- * together, in this order. A node that is refused is deleted before the next step. Each element has
- * its status. False: no memory, and nothing was done.
+ * Locks share their flights. Permits, and attempts that had a create without an answer, have single
+ * calls, which follow one after another and sleep no longer than one of them. Writers that are
+ * refused are in no reader's way: without a queue entry they come after readers of their name. Each
+ * element has its status.
  */
-bool zk_take_together(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n,
-                      int64_t *patience_ns);
+void zk_take_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/take.c plugins/zookeeper/refusal.c plugins/zookeeper/unlock.c */
-/* Tests: plugins/zookeeper/slot.c plugins/zookeeper/parents.c plugins/zookeeper/flight.c */
+/* Tests: plugins/zookeeper/take.c plugins/zookeeper/unlock.c */
+/* Tests: plugins/zookeeper/slot.c plugins/zookeeper/flight.c */
 /*
  * Does each element of a batch get its own answer, in few flights, also when answers are lost?
  * (C19, BAT-1 to BAT-4)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/take_slots.c plugins/zookeeper/take.c plugins/zookeeper/parents.c */
+/* Tests: plugins/zookeeper/take.c */
 /* Are the steps of a batch in an order in which no element is in the way of another? (C19, BAT-1)
  */
 #include "batch_kit.h"

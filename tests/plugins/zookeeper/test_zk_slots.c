@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/zookeeper/take.c plugins/zookeeper/unlock.c plugins/zookeeper/renew.c */
-/* Tests: plugins/zookeeper/slot.c plugins/zookeeper/parents.c plugins/zookeeper/plugin.c */
+/* Tests: plugins/zookeeper/slot.c plugins/zookeeper/plugin.c */
 /* Do the slots keep the clauses of plugin.h, on a server that behaves? */
 #include "name_kit.h"
 
