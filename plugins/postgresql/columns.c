@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "columns.h"
 
-#include "lease.h"
 #include "lib/holder_text.h"
+#include "row_lease.h"
 
 #include <endian.h>
 #include <stdlib.h>

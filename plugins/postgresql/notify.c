@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "notify.h"
 
-#include "listener.h"
+#include "row_listener.h"
 #include "statements.h"
 
 #include <stdlib.h>

@@ -5,17 +5,17 @@
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
 #include "connect.h"
-#include "inspect.h"
-#include "lease.h"
-#include "lease_batch.h"
 #include "net/tls.h"
 #include "open.h"
 #include "probe.h"
 #include "renew.h"
+#include "row_batch.h"
+#include "row_inspect.h"
+#include "row_lease.h"
+#include "row_watch.h"
 #include "session_inspect.h"
 #include "session_lock.h"
 #include "waiter.h"
-#include "watch.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

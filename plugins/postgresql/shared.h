@@ -31,8 +31,9 @@ struct pg_shared {
 
     /* Of statements.c. free() ends it. */
     _Atomic(struct pg_texts *) texts;
-    /* Of listener.c, which sets the two functions with it. The first ends it with the last session;
-     * the second is called in the child of a fork: it may close descriptors, and leaks the rest. */
+    /* Of row_listener.c, which sets the two functions with it. The first ends it with the last
+     * session; the second is called in the child of a fork: it may close descriptors, and leaks the
+     * rest. */
     _Atomic(struct pg_listener *) listener;
     void (*_Atomic listener_free)(struct pg_listener *listener);
     void (*_Atomic listener_after_fork)(struct pg_listener *listener);

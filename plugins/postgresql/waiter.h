@@ -11,7 +11,7 @@
 #ifndef PG_WAITER_H
 #define PG_WAITER_H
 
-#include "listener.h"
+#include "row_listener.h"
 #include "session.h"
 
 /* Before a request with ENQUEUE or REFRESH leaves. OK sets *to: where to tell of the grant, NULL:

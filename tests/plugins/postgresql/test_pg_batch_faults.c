@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/lease_batch.c plugins/postgresql/statements.c */
+/* Tests: plugins/postgresql/row_batch.c plugins/postgresql/statements.c */
 /*
  * Batches of strategy row: what do elements say when the connection or the server fails in the
  * middle, and do batches that share names get in each other's way? (C1, C19, BAT-2, BAT-4)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/lease.c */
+/* Tests: plugins/postgresql/row_lease.c */
 /* What happens to strategy row when the server's wall clock steps, which it must not while locks
  * are leases? Exclusion is not promised then; that the fences rise is. */
 #include "row_kit.h"

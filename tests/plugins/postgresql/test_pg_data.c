@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/lease.c plugins/postgresql/statements.c */
+/* Tests: plugins/postgresql/row_lease.c plugins/postgresql/statements.c */
 /* Do label and data of a holder leave the tables with its claim? A copy of the database would have
  * them. (C24, DAT) */
 #include "batch_calls.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/listener.c plugins/postgresql/waiter.c plugins/postgresql/notify.c */
+/* Tests: plugins/postgresql/row_listener.c plugins/postgresql/waiter.c plugins/postgresql/notify.c
+ */
 /* Tests: plugins/postgresql/message.c */
 /* The connection on which a client hears of grants: when it is there, and what it hears. */
 #include "connect.h"

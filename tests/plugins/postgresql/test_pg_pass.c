@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/notify.c plugins/postgresql/statements.c plugins/postgresql/lease.c */
+/* Tests: plugins/postgresql/notify.c plugins/postgresql/statements.c plugins/postgresql/row_lease.c
+ */
 /* An unlock that passes the name on, with the message in the same exchange: when, and who hears. */
-#include "listener.h"
 #include "pgbouncer_server.h"
+#include "row_listener.h"
 #include "session.h"
 #include "wait_fixture.h"
 

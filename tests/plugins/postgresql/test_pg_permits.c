@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/lease.c plugins/postgresql/statements.c plugins/postgresql/inspect.c */
-/* Tests: plugins/postgresql/listener.c */
+/* Tests: plugins/postgresql/row_lease.c plugins/postgresql/statements.c
+ * plugins/postgresql/row_inspect.c */
+/* Tests: plugins/postgresql/row_listener.c */
 /* Semaphores and kept names of strategy row: what the functions count, grant and keep. (LIM, KEP)
  */
 #include "row_kit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/lease.c plugins/postgresql/statements.c */
+/* Tests: plugins/postgresql/row_lease.c plugins/postgresql/statements.c */
 /* The rows of the queue of strategy row: what ends takes them along. */
 #include "row_kit.h"
 

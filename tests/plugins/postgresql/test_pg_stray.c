@@ -4,8 +4,8 @@
  * A pooler that loses count of the requests hands over answers that belong to other clients. Does a
  * client notice, and take nothing for its own that is not?
  */
-#include "listener.h"
 #include "pgbouncer_server.h"
+#include "row_listener.h"
 #include "session.h"
 #include "wait_fixture.h"
 

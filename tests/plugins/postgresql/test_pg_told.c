@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/watch.c core/async/driver.c */
+/* Tests: plugins/postgresql/row_watch.c core/async/driver.c */
 /*
  * Operations of dlock_op_start wait in the server, and do not poll (C13, C19). Runs under
  * ThreadSanitizer, too.

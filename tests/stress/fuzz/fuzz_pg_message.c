@@ -6,9 +6,9 @@
  * There is no server: what is for other clients cannot be sent.
  */
 #include "fuzz.h"
-#include "listener.h"
 #include "notify.h"
 #include "pg_kit.h"
+#include "row_listener.h"
 
 #include <regex.h>
 #include <string.h>

@@ -214,7 +214,7 @@ pg_batch="dlock_plugin_postgresql test_pg_batch test_pg_batch_faults dlock-fault
 
 mutant 43 "an error of one element of a batch is that of all" "$pg_batch" \
     "test_pg_batch --filter '*/BAT_1_an_error*'" \
-    plugins/postgresql/lease_batch.c "    } else if (conn->dead || status == DLOCK_UNKNOWN) {" \
+    plugins/postgresql/row_batch.c "    } else if (conn->dead || status == DLOCK_UNKNOWN) {" \
     "    } else if (part.n > 0) {"
 
 mutant 44 "a batch locks its names in the order of the caller" "$pg_batch" \

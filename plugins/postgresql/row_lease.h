@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* lease.h - strategy row: a lease is taken, given back, broken, and its queue entry given up. */
-#ifndef PG_LEASE_H
-#define PG_LEASE_H
+/* row_lease.h - strategy row: a lease is taken, given back, broken, and its queue entry given up.
+ */
+#ifndef PG_ROW_LEASE_H
+#define PG_ROW_LEASE_H
 
 #include "session.h"
 #include "statements.h"
@@ -23,7 +24,7 @@ enum dlock_status pg_lease_break(struct pg_session *session, const unsigned char
                                  uint32_t name_len, const char *owner, int64_t deadline_ns,
                                  struct dlock_error *err);
 
-/* ---- for batches (lease_batch.h) ---- */
+/* ---- for batches (row_batch.h) ---- */
 
 /* Fills the grant of a name that was taken, and frees the waiter of the attempt. PROTOCOL: no
  * fence. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * listener.h - the connection on which a client hears of grants, and its waiters.
+ * row_listener.h - the connection on which a client hears of grants, and its waiters.
  *
  * A client has one connection that listens, and only while somebody waits, and for some seconds
  * after: each message wakes all listening sessions of the database. The first watch makes it. No
@@ -10,8 +10,8 @@
  * A lost message costs time, never a lock: after each begin and each end of listening all waiters
  * are told to ask the store (`recheck`).
  */
-#ifndef PG_LISTENER_H
-#define PG_LISTENER_H
+#ifndef PG_ROW_LISTENER_H
+#define PG_ROW_LISTENER_H
 
 #include "connection.h"
 #include "net/waiters.h"

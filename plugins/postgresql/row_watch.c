@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "watch.h"
+#include "row_watch.h"
 
 #include "query.h"
 #include "statements.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "inspect.h"
+#include "row_inspect.h"
 
 #include "lib/hex.h"
 #include "lib/holder_text.h"

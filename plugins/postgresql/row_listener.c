@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "listener.h"
+#include "row_listener.h"
 
 #include "connect.h"
 #include "lib/hex.h"

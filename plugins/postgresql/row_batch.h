@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lease_batch.h - slots trylock_batch and unlock_batch of strategy row: one statement, and so one
+ * row_batch.h - slots trylock_batch and unlock_batch of strategy row: one statement, and so one
  * exchange and one commit, for many names.
  *
  * The first statement takes, or releases, the locks of names that nobody else uses. It waits for no
@@ -12,8 +12,8 @@
  * With strategy session core makes single calls: a lock is a connection there, so that there is no
  * exchange to share. docs/adr/0047-postgresql-batches.md has the reasons.
  */
-#ifndef PG_LEASE_BATCH_H
-#define PG_LEASE_BATCH_H
+#ifndef PG_ROW_BATCH_H
+#define PG_ROW_BATCH_H
 
 #include "session.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* inspect.h - strategy row: the holders of a name, or of many, and the queue of a name. */
-#ifndef PG_INSPECT_H
-#define PG_INSPECT_H
+/* row_inspect.h - strategy row: the holders of a name, or of many, and the queue of a name. */
+#ifndef PG_ROW_INSPECT_H
+#define PG_ROW_INSPECT_H
 
 #include "session.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "lease_batch.h"
+#include "row_batch.h"
 
 #include "columns.h"
-#include "lease.h"
 #include "lib/batch_deadline.h"
 #include "notify.h"
+#include "row_lease.h"
 #include "statements.h"
 #include "waiter.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lease.h"
+#include "row_lease.h"
 
 #include "lib/hex.h"
 #include "lib/holder_text.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch.h - slots watch, wait_any and interrupt of strategy row.
+ * row_watch.h - slots watch, wait_any and interrupt of strategy row.
  *
  * A waiter that nothing can tell of its grant, as behind a pooler that loses messages or while no
  * connection can be had, polls its queue entry in the session that it was given: the first one in
  * the queue after a millisecond, and then after pauses of an eighth of the time that it has waited,
  * 25 ms at most. An attempt of wait_any is left to core then, which polls it [ANY-4].
  */
-#ifndef PG_WATCH_H
-#define PG_WATCH_H
+#ifndef PG_ROW_WATCH_H
+#define PG_ROW_WATCH_H
 
 #include "session.h"
 
