@@ -31,7 +31,7 @@
 /* The library reads files of the user where it is given no name: this name is no file. */
 #define NO_FILE "/dev/null/none"
 
-/* For the library's messages, which errmap.c reads. */
+/* For the library's messages, which connection.c reads. */
 static locale_t plain_locale;
 
 /* The library takes settings from the environment. In a program with more rights than its caller
@@ -213,7 +213,7 @@ static enum dlock_status failed(struct pg_connection *conn, struct dlock_error *
     const char *text = reason_of(PQerrorMessage(conn->pq));
     char state[6] = "";
     const char *said = state_of(text, state);
-    enum dlock_status status = pg_errmap_connect(said != NULL ? state : NULL, text);
+    enum dlock_status status = pg_connection_login_status(said != NULL ? state : NULL, text);
 
     conn->dead = true;
     if (is_barred(conn))
@@ -230,7 +230,7 @@ static enum dlock_status failed(struct pg_connection *conn, struct dlock_error *
         said = text;
     if (strcmp(state, "3D000") == 0 && !conn->config->create)
         status = DLOCK_NO_STORE;
-    return dlock_fail(err, PG_ORIGIN, status, pg_errmap_code(state), "%s: %.*s%s%s%s",
+    return dlock_fail(err, PG_ORIGIN, status, pg_connection_error_code(state), "%s: %.*s%s%s%s",
                       conn->config->endpoint, (int)strcspn(said, "\n"), said,
                       state[0] != '\0' ? " (" : "", state, state[0] != '\0' ? ")" : "");
 }

@@ -8,14 +8,8 @@
 #include "net/tls.h"
 #include "open.h"
 #include "probe.h"
-#include "renew.h"
-#include "row_batch.h"
-#include "row_inspect.h"
-#include "row_lease.h"
-#include "row_watch.h"
-#include "session_inspect.h"
+#include "row.h"
 #include "session_lock.h"
-#include "waiter.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -51,7 +45,7 @@ static const struct dlock_option_spec options[] = {
 static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)
 {
     (void)host;
-    if (!pg_shared_init() || pg_connect_init() != 0)
+    if (!pg_connection_shared_init() || pg_connect_init() != 0)
         return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory to start libpq");
     return DLOCK_OK;
 }
@@ -60,7 +54,7 @@ static enum dlock_status session_equip(struct pg_session *session, const struct 
                                        struct dlock_error *err)
 {
     session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) + 1;
-    session->shared = pg_shared_find(&session->config, host);
+    session->shared = pg_connection_shared_find(&session->config, host);
     if (session->wake_fd == 0 || session->shared == NULL)
         return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory or descriptor for a session");
     session->conn.host = host;
@@ -102,8 +96,10 @@ static void session_close(void *self, bool forked)
     else
         pg_connect_close(&session->conn);
     if (session->shared != NULL && !forked)
-        pg_shared_unref(session->shared);
+        pg_connection_shared_unref(session->shared);
 }
+
+/* ---- one branch a slot: each strategy has slots of its own ---- */
 
 static bool is_session_lock(const struct pg_session *session)
 {
@@ -113,78 +109,53 @@ static bool is_session_lock(const struct pg_session *session)
 static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
                                          struct dlock_grant *grant, struct dlock_error *err)
 {
-    struct pg_session *session = self;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    if (!is_session_lock(session))
-        return pg_lease_try(session, req, grant, err);
-    status = pg_connection_enter(&session->conn, req->deadline_ns, err);
-    return status == DLOCK_OK ? pg_session_lock_try(session, req, grant, err) : status;
+    return (is_session_lock(self) ? pg_session_trylock : pg_row_trylock)(self, req, grant, err);
 }
 
 static enum dlock_status session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                        int64_t deadline_ns, struct dlock_error *err)
 {
-    struct pg_session *session = self;
-
-    if (!is_session_lock(session))
-        return pg_renew(session, ops, n, deadline_ns, err);
-    ops[0]->status = pg_session_lock_renew(session, ops[0], deadline_ns, err);
-    return DLOCK_OK;
+    return (is_session_lock(self) ? pg_session_renew : pg_row_renew)(self, ops, n, deadline_ns,
+                                                                     err);
 }
 
 static enum dlock_status session_unlock(void *self, const struct dlock_request *req,
                                         struct dlock_error *err)
 {
-    struct pg_session *session = self;
-
-    return is_session_lock(session) ? pg_session_lock_unlock(session, req, err)
-                                    : pg_lease_unlock(session, req, err);
-}
-
-static void session_forget(void *self, const struct dlock_request *req)
-{
-    (void)self;
-    pg_waiter_free(req->attempt);
-}
-
-static enum dlock_status session_lock(void *self, const struct dlock_request *req,
-                                      struct dlock_grant *grant, struct dlock_error *err)
-{
-    struct pg_session *session = self;
-    enum dlock_status status = pg_connection_enter(&session->conn, req->deadline_ns, err);
-
-    return status == DLOCK_OK ? pg_session_lock_wait(session, req, grant, err) : status;
+    return (is_session_lock(self) ? pg_session_unlock : pg_row_unlock)(self, req, err);
 }
 
 static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
                                          int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                          struct dlock_error *err)
 {
-    struct pg_session *session = self;
-
-    if (!is_session_lock(session))
-        return pg_inspect_name(session, name, name_len, deadline_ns, fn, arg, err);
-    return pg_session_inspect(session, name, name_len, deadline_ns, fn, arg, err);
+    return (is_session_lock(self) ? pg_session_inspect : pg_row_inspect)(self, name, name_len,
+                                                                         deadline_ns, fn, arg, err);
 }
 
 static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
                                       int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                       struct dlock_error *err)
 {
-    struct pg_session *session = self;
-
-    if (!is_session_lock(session))
-        return pg_inspect_list(session, prefix, prefix_len, deadline_ns, fn, arg, err);
-    return pg_session_inspect_list(session, prefix, prefix_len, deadline_ns, fn, arg, err);
+    return (is_session_lock(self) ? pg_session_list : pg_row_list)(self, prefix, prefix_len,
+                                                                   deadline_ns, fn, arg, err);
 }
 
 static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
                                        const char *owner, int64_t deadline_ns,
                                        struct dlock_error *err)
 {
-    return is_session_lock(self) ? pg_session_lock_break(err)
-                                 : pg_lease_break(self, name, name_len, owner, deadline_ns, err);
+    return (is_session_lock(self) ? pg_session_break : pg_row_break)(self, name, name_len, owner,
+                                                                     deadline_ns, err);
+}
+
+static enum dlock_status session_list_waiters(void *self, const unsigned char *name,
+                                              uint32_t name_len, int64_t deadline_ns,
+                                              dlock_waiter_fn *fn, void *arg,
+                                              struct dlock_error *err)
+{
+    return (is_session_lock(self) ? pg_session_list_waiters : pg_row_list_waiters)(
+        self, name, name_len, deadline_ns, fn, arg, err);
 }
 
 static enum dlock_status session_probe(void *self, int64_t deadline_ns,
@@ -201,52 +172,6 @@ static enum dlock_status session_probe(void *self, int64_t deadline_ns,
     return status;
 }
 
-static enum dlock_status session_watch(void *self, const struct dlock_request *req,
-                                       struct dlock_grant *grant, struct dlock_error *err)
-{
-    return pg_watch(self, req, grant, err);
-}
-
-static enum dlock_status session_dequeue(void *self, const struct dlock_request *req,
-                                         struct dlock_error *err)
-{
-    return pg_lease_dequeue(self, req, err);
-}
-
-static void session_interrupt(void *self, const struct dlock_request *req)
-{
-    pg_watch_interrupt(self, req);
-}
-
-static enum dlock_status session_list_waiters(void *self, const unsigned char *name,
-                                              uint32_t name_len, int64_t deadline_ns,
-                                              dlock_waiter_fn *fn, void *arg,
-                                              struct dlock_error *err)
-{
-    if (is_session_lock(self))
-        return dlock_fail(err, PG_ORIGIN, DLOCK_UNSUPPORTED, 0,
-                          "strategy=session: the server's queue shows processes, not waiters");
-    return pg_inspect_waiters(self, name, name_len, deadline_ns, fn, arg, err);
-}
-
-static enum dlock_status session_wait_any(void *self, uint32_t *waiters, size_t *count,
-                                          int64_t deadline_ns, struct dlock_error *err)
-{
-    return pg_watch_any(self, waiters, count, deadline_ns, err);
-}
-
-static enum dlock_status session_trylock_batch(void *self, struct dlock_batch_op *const *list,
-                                               size_t n, struct dlock_error *err)
-{
-    return pg_lease_batch_try(self, list, n, err);
-}
-
-static enum dlock_status session_unlock_batch(void *self, struct dlock_batch_op *const *list,
-                                              size_t n, struct dlock_error *err)
-{
-    return pg_lease_batch_unlock(self, list, n, err);
-}
-
 static const struct dlock_backend_ops ops = {
     .struct_size = sizeof ops,
     .session_size = sizeof(struct pg_session),
@@ -256,19 +181,19 @@ static const struct dlock_backend_ops ops = {
     .trylock = session_trylock,
     .renew = session_renew,
     .unlock = session_unlock,
-    .forget = session_forget,
+    .forget = pg_row_forget,
     .inspect = session_inspect,
     .list = session_list,
     .break_lock = session_break,
-    .lock = session_lock,
-    .watch = session_watch,
-    .dequeue = session_dequeue,
-    .interrupt = session_interrupt,
+    .lock = pg_session_lock,
+    .watch = pg_row_watch,
+    .dequeue = pg_row_dequeue,
+    .interrupt = pg_row_interrupt,
     .probe = session_probe,
     .list_waiters = session_list_waiters,
-    .wait_any = session_wait_any,
-    .trylock_batch = session_trylock_batch,
-    .unlock_batch = session_unlock_batch,
+    .wait_any = pg_row_wait_any,
+    .trylock_batch = pg_row_trylock_batch,
+    .unlock_batch = pg_row_unlock_batch,
 };
 
 static const struct dlock_plugin plugin = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "probe.h"
 
+#include "open.h"
 #include "pooler.h"
 #include "query.h"
 #include "schema.h"
-#include "setup.h"
 
 #include <string.h>
 
@@ -210,7 +210,7 @@ static enum dlock_status report_schema(struct pg_connection *conn, dlock_check_f
 enum dlock_status pg_probe(struct pg_connection *conn, dlock_check_fn *fn, void *arg,
                            struct dlock_error *err)
 {
-    enum dlock_status status = pg_setup(conn, err);
+    enum dlock_status status = pg_open_setup(conn, err);
 
     if (status == DLOCK_OK)
         status = report_variables(conn, fn, arg, err);

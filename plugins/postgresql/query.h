@@ -19,14 +19,18 @@
 #include "connection.h"
 #include "params.h"
 
+/* By which every statement of ours finds its names: set for the session (open.c), or, with the
+ * number that proves, for the exchange. */
+#define PG_QUERY_SEARCH_PATH "pg_catalog, pg_temp"
+
 /*
  * Runs one statement. *result: its rows, to be freed by PQclear; NULL unless OK.
  *
  * Where conn->isolate, the statement is wrapped as BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE,
  * call, COMMIT in one pipeline. UNAVAILABLE: the statement was not sent, or the server undid it.
  * UNKNOWN: sent, and no conclusive answer. CANCELED: by conn->stop, and what the statement did is
- * not known either. Other statuses are those of errmap.h; err->code is pg_errmap_code of the
- * SQLSTATE. After a failure of the connection, a timeout and CANCELED conn->dead is set.
+ * not known either. Other statuses are those of connection.h; err->code is pg_connection_error_code
+ * of the SQLSTATE. After a failure of the connection, a timeout and CANCELED conn->dead is set.
  */
 enum dlock_status pg_query(struct pg_connection *conn, const char *sql,
                            const struct pg_params *params, PGresult **result,

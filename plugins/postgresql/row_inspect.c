@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "row_inspect.h"
+#include "row.h"
 
 #include "lib/hex.h"
 #include "lib/holder_text.h"
@@ -70,10 +70,11 @@ static enum dlock_status name_read(struct pg_session *session, enum pg_statement
     return pg_statements_run(&session->conn, which, &params, 0, result, err);
 }
 
-enum dlock_status pg_inspect_name(struct pg_session *session, const unsigned char *name,
-                                  uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                                  void *arg, struct dlock_error *err)
+enum dlock_status pg_row_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                 int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                 struct dlock_error *err)
 {
+    struct pg_session *session = self;
     PGresult *result = NULL;
     bool stop = false;
     enum dlock_status status =
@@ -105,10 +106,11 @@ static bool waiter_report(const PGresult *result, int row, dlock_waiter_fn *fn, 
     return fn(arg, &waiter);
 }
 
-enum dlock_status pg_inspect_waiters(struct pg_session *session, const unsigned char *name,
-                                     uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
-                                     void *arg, struct dlock_error *err)
+enum dlock_status pg_row_list_waiters(void *self, const unsigned char *name, uint32_t name_len,
+                                      int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                      struct dlock_error *err)
 {
+    struct pg_session *session = self;
     PGresult *result = NULL;
     bool stop = false;
     enum dlock_status status =
@@ -170,10 +172,11 @@ static int page_report(struct listing *listing, const PGresult *result, dlock_ho
     return names;
 }
 
-enum dlock_status pg_inspect_list(struct pg_session *session, const unsigned char *prefix,
-                                  uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                                  void *arg, struct dlock_error *err)
+enum dlock_status pg_row_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                              int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                              struct dlock_error *err)
 {
+    struct pg_session *session = self;
     struct pg_connection *conn = &session->conn;
     struct listing listing = {.prefix = prefix, .prefix_len = prefix_len};
     const int64_t timeout_ns = deadline_ns - pg_connection_now(conn);

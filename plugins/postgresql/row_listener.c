@@ -3,13 +3,72 @@
 
 #include "connect.h"
 #include "lib/hex.h"
-#include "message.h"
 #include "pooler.h"
 #include "query.h"
+#include "row.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- a message: what a waiter is told of its grant ---- */
+
+/* "<token> <fence> <lease_ms>", then " <permit>" of a semaphore. Everybody who may connect to the
+ * database can send one. */
+struct message {
+    unsigned char token[DLOCK_TOKEN_SIZE];
+    uint64_t fence;   /* of a bigint */
+    int64_t lease_ms; /* greater than 0 */
+    uint32_t permit;  /* 0 without one */
+};
+
+#define TOKEN_DIGITS (2 * DLOCK_TOKEN_SIZE)
+#define LEASE_MOST   UINT64_C(999999999999)
+#define PERMIT_MOST  999
+
+/* Reads a blank and a number of at most `most`, and moves *at behind them. */
+static bool number_read(const char **at, uint64_t most, uint64_t *number)
+{
+    const char *digit = *at;
+
+    *number = 0;
+    if (*digit++ != ' ')
+        return false;
+    if (*digit < '0' || *digit > '9')
+        return false;
+    for (; *digit >= '0' && *digit <= '9'; digit++) {
+        const uint64_t value = (uint64_t)(*digit - '0');
+
+        if (*number > (most - value) / 10)
+            return false;
+        *number = *number * 10 + value;
+    }
+    *at = digit;
+    return true;
+}
+
+/* False: the text is anything else. Numbers are decimal digits, without sign and blanks. */
+static bool message_parse(const char *text, struct message *message)
+{
+    char token[TOKEN_DIGITS + 1];
+    const char *at = NULL;
+    uint64_t lease_ms = 0, permit = 0;
+
+    (void)snprintf(token, sizeof token, "%s", text);
+    if (!dl_hex_decode(message->token, sizeof message->token, token))
+        return false;
+    at = text + TOKEN_DIGITS;
+    if (!number_read(&at, INT64_MAX, &message->fence) || !number_read(&at, LEASE_MOST, &lease_ms))
+        return false;
+    if (*at != '\0' && !number_read(&at, PERMIT_MOST, &permit))
+        return false;
+    message->lease_ms = (int64_t)lease_ms;
+    message->permit = (uint32_t)permit;
+    return *at == '\0' && lease_ms > 0;
+}
+
+/* ---- the connection that listens ---- */
 
 #define ID_BYTES     16
 #define LINGER_NS    (5 * DL_NS_PER_S) /* without a waiter */
@@ -29,10 +88,10 @@ static int64_t now(const struct pg_listener *listener)
 /* by_leader: it reads, and needs no wake-up. */
 static void deliver(struct pg_listener *listener, const char *text, bool by_leader)
 {
-    struct pg_message message;
+    struct message message;
     struct pg_waiter *waiter = NULL;
 
-    if (!pg_message_parse(text, &message))
+    if (!message_parse(text, &message))
         return;
     (void)pthread_mutex_lock(&listener->waiters.mutex);
     waiter = (struct pg_waiter *)waiters_find_locked(&listener->waiters, message.token);
@@ -45,7 +104,7 @@ static void deliver(struct pg_listener *listener, const char *text, bool by_lead
     (void)pthread_mutex_unlock(&listener->waiters.mutex);
 }
 
-void pg_listener_deliver(struct pg_listener *listener, const char *text)
+void pg_row_listener_deliver(struct pg_listener *listener, const char *text)
 {
     deliver(listener, text, false);
 }
@@ -244,8 +303,9 @@ static void read_and_lock(struct pg_listener *listener, int64_t until_ns)
     (void)pthread_mutex_lock(&listener->waiters.mutex);
 }
 
-void pg_listener_sleep_locked(struct pg_listener *listener, struct waiter *waiter,
-                              struct pg_connection *own, const atomic_int *stop, int64_t until_ns)
+void pg_row_listener_sleep_locked(struct pg_listener *listener, struct waiter *waiter,
+                                  struct pg_connection *own, const atomic_int *stop,
+                                  int64_t until_ns)
 {
     const int64_t now_ns = now(listener);
     const bool may_connect = now_ns >= listener->retry_ns;
@@ -265,7 +325,7 @@ void pg_listener_sleep_locked(struct pg_listener *listener, struct waiter *waite
     waiters_led_locked(waiter);
 }
 
-void pg_listener_catch_up_locked(struct pg_listener *listener)
+void pg_row_listener_catch_up_locked(struct pg_listener *listener)
 {
     if (!listener->listening || !waiters_lead_locked(&listener->waiters))
         return;
@@ -279,7 +339,7 @@ void pg_listener_catch_up_locked(struct pg_listener *listener)
     waiters_hand_over_locked(&listener->waiters);
 }
 
-void pg_listener_tidy(struct pg_listener *listener)
+void pg_row_listener_tidy(struct pg_listener *listener)
 {
     int64_t idle_ns = atomic_load(&listener->idle_ns);
     struct waiters *waiters = &listener->waiters;
@@ -302,18 +362,20 @@ void pg_listener_tidy(struct pg_listener *listener)
 
 /* ---- waiters ---- */
 
-bool pg_listener_hears_locked(const struct pg_listener *listener)
+/* Messages arrive, or the next sleep tries to make a connection for them. */
+static bool hears_locked(const struct pg_listener *listener)
 {
     return listener->listening || now(listener) >= listener->retry_ns;
 }
 
-const char *pg_listener_inbox_locked(const struct pg_listener *listener)
+/* Where to send messages for this client; NULL: none would arrive now. */
+static const char *inbox_locked(const struct pg_listener *listener)
 {
-    return pg_listener_hears_locked(listener) ? listener->channel : NULL;
+    return hears_locked(listener) ? listener->channel : NULL;
 }
 
-void pg_listener_add_locked(struct pg_listener *listener, struct pg_waiter *waiter,
-                            const unsigned char *token)
+void pg_row_listener_add_locked(struct pg_listener *listener, struct pg_waiter *waiter,
+                                const unsigned char *token)
 {
     waiters_add_locked(&listener->waiters, &waiter->base, token);
     waiter->listener = listener;
@@ -322,7 +384,8 @@ void pg_listener_add_locked(struct pg_listener *listener, struct pg_waiter *wait
     atomic_store(&listener->idle_ns, 0);
 }
 
-void pg_listener_remove(struct pg_waiter *waiter)
+/* No session need be open. */
+static void waiter_remove(struct pg_waiter *waiter)
 {
     struct pg_listener *listener = waiter->listener;
 
@@ -371,7 +434,7 @@ static struct pg_listener *listener_new(struct pg_shared *shared)
     return listener;
 }
 
-struct pg_listener *pg_listener_get(struct pg_shared *shared)
+struct pg_listener *pg_row_listener_get(struct pg_shared *shared)
 {
     struct pg_listener *listener = atomic_load(&shared->listener), *fresh = NULL;
 
@@ -386,4 +449,70 @@ struct pg_listener *pg_listener_get(struct pg_shared *shared)
         return fresh;
     listener_free(fresh);
     return listener;
+}
+
+/* ---- an attempt that waits ---- */
+
+enum dlock_status pg_row_waiter_expect(struct pg_shared *shared, const struct dlock_request *req,
+                                       const char **to, struct dlock_error *err)
+{
+    struct pg_listener *listener = pg_row_listener_get(shared);
+    struct pg_slot *slot = req->attempt;
+    struct pg_waiter *waiter = slot->waiter;
+
+    if (listener != NULL && waiter == NULL)
+        waiter = calloc(1, sizeof *waiter);
+    if (waiter == NULL || listener == NULL)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0,
+                          "no memory, no descriptor for an event, or no random bytes");
+    pg_row_listener_tidy(listener);
+    (void)pthread_mutex_lock(&listener->waiters.mutex);
+    if (slot->waiter == NULL) {
+        pg_connection_shared_ref(shared);
+        pg_row_listener_add_locked(listener, waiter, req->token);
+        waiter->base.interrupted = atomic_load(&slot->stop) != 0;
+        waiter->base.number = dlock_request_waiter(req);
+        slot->waiter = waiter;
+    }
+    pg_row_listener_catch_up_locked(listener);
+    waiter->unheard = !listener->listening;
+    waiter->recheck = false;
+    waiters_news_clear_locked(&waiter->base);
+    *to = inbox_locked(listener);
+    (void)pthread_mutex_unlock(&listener->waiters.mutex);
+    return DLOCK_OK;
+}
+
+bool pg_row_waiter_queued(struct pg_slot *slot, uint64_t counter)
+{
+    struct pg_waiter *waiter = slot->waiter;
+    struct pg_listener *listener = waiter != NULL ? waiter->listener : NULL;
+    bool hears = false;
+
+    if (listener == NULL)
+        return false;
+    (void)pthread_mutex_lock(&listener->waiters.mutex);
+    waiter->counter = counter;
+    hears = hears_locked(listener);
+    (void)pthread_mutex_unlock(&listener->waiters.mutex);
+    return hears;
+}
+
+void pg_row_waiter_free(struct pg_slot *slot)
+{
+    struct pg_waiter *waiter = slot->waiter;
+    struct pg_shared *shared = waiter != NULL ? waiter->listener->shared : NULL;
+
+    slot->waiter = NULL;
+    if (waiter == NULL)
+        return;
+    waiter_remove(waiter);
+    free(waiter);
+    pg_connection_shared_unref(shared);
+}
+
+void pg_row_forget(void *self, const struct dlock_request *req)
+{
+    (void)self;
+    pg_row_waiter_free(req->attempt);
 }

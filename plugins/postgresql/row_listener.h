@@ -9,12 +9,17 @@
  *
  * A lost message costs time, never a lock: after each begin and each end of listening all waiters
  * are told to ask the store (`recheck`).
+ *
+ * A waiter is an attempt that waits in the store's queue. It is listed before its request leaves,
+ * so that a grant that is faster than the answer finds it [WAT-2]. If the client was not listening
+ * then, the next watch begins to listen and ends with BUSY: a grant may have come unheard. A waiter
+ * keeps what the sessions of the client share: core may close all of them meanwhile.
  */
 #ifndef PG_ROW_LISTENER_H
 #define PG_ROW_LISTENER_H
 
-#include "connection.h"
 #include "net/waiters.h"
+#include "session.h"
 
 #define PG_INBOX_SIZE 48
 
@@ -52,36 +57,44 @@ struct pg_listener {
 };
 
 /* The client's; NULL: no memory, no descriptor or no random bytes. */
-struct pg_listener *pg_listener_get(struct pg_shared *shared);
+struct pg_listener *pg_row_listener_get(struct pg_shared *shared);
 
-/* Where to send messages for this client; NULL: none would arrive now. */
-const char *pg_listener_inbox_locked(const struct pg_listener *listener);
-
-void pg_listener_add_locked(struct pg_listener *listener, struct pg_waiter *waiter,
-                            const unsigned char *token);
-/* No session need be open. */
-void pg_listener_remove(struct pg_waiter *waiter);
+void pg_row_listener_add_locked(struct pg_listener *listener, struct pg_waiter *waiter,
+                                const unsigned char *token);
 
 /* Takes in messages that have arrived, and the end of the connection. Gives the mutex up meanwhile.
  */
-void pg_listener_catch_up_locked(struct pg_listener *listener);
+void pg_row_listener_catch_up_locked(struct pg_listener *listener);
 
 /*
  * Sleeps until something may have changed for the waiter, which is watching, or until until_ns.
  * Gives the mutex up meanwhile. The leader connects if there is no connection; `own` is the
  * connection of its session, for the target and for the test of a pooler, and *stop ends that.
  */
-void pg_listener_sleep_locked(struct pg_listener *listener, struct waiter *waiter,
-                              struct pg_connection *own, const atomic_int *stop, int64_t until_ns);
-
-/* Whether messages arrive, or the next sleep tries to make a connection for them. */
-bool pg_listener_hears_locked(const struct pg_listener *listener);
+void pg_row_listener_sleep_locked(struct pg_listener *listener, struct waiter *waiter,
+                                  struct pg_connection *own, const atomic_int *stop,
+                                  int64_t until_ns);
 
 /* What a message says to the waiter with its token. Others and nonsense are left out. */
-void pg_listener_deliver(struct pg_listener *listener, const char *text);
+void pg_row_listener_deliver(struct pg_listener *listener, const char *text);
 
 /* Ends the connection of a client whose last waiter has gone some time ago. Cheap; call it often.
  */
-void pg_listener_tidy(struct pg_listener *listener);
+void pg_row_listener_tidy(struct pg_listener *listener);
+
+/* ---- an attempt that waits ---- */
+
+/* Before a request with ENQUEUE or REFRESH leaves. OK sets *to: where to tell of the grant, NULL:
+ * nowhere. NOMEM otherwise. */
+enum dlock_status pg_row_waiter_expect(struct pg_shared *shared, const struct dlock_request *req,
+                                       const char **to, struct dlock_error *err);
+
+/* The store answered "queued" and showed its counter: grants up to that have run out. Harmless for
+ * an attempt that did not expect it. Returns whether a message can tell of the grant [ANY-4]. */
+bool pg_row_waiter_queued(struct pg_slot *slot, uint64_t counter);
+
+/* The attempt waits no more: OK of trylock, unlock, dequeue, forget. Harmless when nothing was set
+ * up. */
+void pg_row_waiter_free(struct pg_slot *slot);
 
 #endif

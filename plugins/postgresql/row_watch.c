@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "row_watch.h"
+#include "row.h"
 
 #include "query.h"
+#include "row_listener.h"
 #include "statements.h"
-#include "waiter.h"
 
 #include <unistd.h>
 
@@ -100,7 +100,7 @@ static enum dlock_status watch_locked(struct pg_listener *listener, struct pg_se
         }
         if (must_poll_locked(listener, now_ns) && poll_ns < until_ns)
             until_ns = poll_ns;
-        pg_listener_sleep_locked(listener, &waiter->base, conn, &slot->stop, until_ns);
+        pg_row_listener_sleep_locked(listener, &waiter->base, conn, &slot->stop, until_ns);
     }
     return status;
 }
@@ -121,9 +121,10 @@ static enum dlock_status watch(struct pg_listener *listener, struct pg_session *
     return status;
 }
 
-enum dlock_status pg_watch(struct pg_session *session, const struct dlock_request *req,
-                           struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status pg_row_watch(void *self, const struct dlock_request *req,
+                               struct dlock_grant *grant, struct dlock_error *err)
 {
+    struct pg_session *session = self;
     struct pg_slot *slot = req->attempt;
     enum dlock_status status = DLOCK_UNAVAILABLE;
 
@@ -156,7 +157,7 @@ static enum dlock_status any_locked(struct pg_listener *listener, struct pg_conn
     struct waiters *waiters = &listener->waiters;
     const size_t room = *count;
 
-    pg_listener_catch_up_locked(listener);
+    pg_row_listener_catch_up_locked(listener);
     for (;;) {
         const bool interrupted = any_interrupted_locked(listener);
 
@@ -167,14 +168,16 @@ static enum dlock_status any_locked(struct pg_listener *listener, struct pg_conn
             return DLOCK_CANCELED;
         if (pg_connection_now(conn) >= deadline_ns)
             return DLOCK_TIMEOUT;
-        pg_listener_sleep_locked(listener, &waiters->any, conn, &listener->any_stop, deadline_ns);
+        pg_row_listener_sleep_locked(listener, &waiters->any, conn, &listener->any_stop,
+                                     deadline_ns);
     }
 }
 
-enum dlock_status pg_watch_any(struct pg_session *session, uint32_t *numbers, size_t *count,
-                               int64_t deadline_ns, struct dlock_error *err)
+enum dlock_status pg_row_wait_any(void *self, uint32_t *numbers, size_t *count, int64_t deadline_ns,
+                                  struct dlock_error *err)
 {
-    struct pg_listener *listener = pg_listener_get(session->shared);
+    struct pg_session *session = self;
+    struct pg_listener *listener = pg_row_listener_get(session->shared);
     struct waiters *waiters = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -201,11 +204,12 @@ static void interrupt_any(struct pg_listener *listener)
     (void)pthread_mutex_unlock(&listener->waiters.mutex);
 }
 
-void pg_watch_interrupt(struct pg_session *session, const struct dlock_request *req)
+void pg_row_interrupt(void *self, const struct dlock_request *req)
 {
+    struct pg_session *session = self;
     static const uint64_t one = 1;
-    struct pg_listener *listener =
-        req != NULL ? atomic_load(&session->shared->listener) : pg_listener_get(session->shared);
+    struct pg_listener *listener = req != NULL ? atomic_load(&session->shared->listener)
+                                               : pg_row_listener_get(session->shared);
     struct pg_slot *slot = req != NULL ? req->attempt : NULL;
 
     if (slot == NULL) {

@@ -2,7 +2,6 @@
 #include "schema.h"
 
 #include "query.h"
-#include "script.h"
 #include "statements.h"
 
 #include <stdlib.h>

@@ -8,6 +8,12 @@
 
 #include "connection.h"
 
+/* The files *.sql, which make the tables and functions of a strategy. Each runs as it stands under
+ * psql. In the plugin "public.dlock_" stands for the schema and the table prefix of the URI:
+ * pg_statements_expand. */
+extern const char pg_script_row[];
+extern const char pg_script_session[];
+
 /* Of tables and functions together. Each function has the comment PG_SCHEMA_MARK in its body. */
 #define PG_SCHEMA_VERSION 1
 #define PG_SCHEMA_MARK    "-- dlock version 1\n"

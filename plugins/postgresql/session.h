@@ -6,7 +6,7 @@
 #include "connection.h"
 
 /* Strategy session: the lock that the connection holds. */
-struct pg_session_lock {
+struct pg_session_held {
     bool holds;
     unsigned char token[DLOCK_TOKEN_SIZE];
     enum dlock_mode mode;
@@ -21,7 +21,7 @@ struct pg_session {
     struct pg_connection conn;
     struct pg_shared *shared;
     int wake_fd; /* eventfd + 1, so that a zeroed session has none */
-    struct pg_session_lock lock;
+    struct pg_session_held lock;
 };
 
 /* dlock_request.attempt: zeroed by core at the start of the attempt. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "session_lock.h"
 
+#include "lib/hex.h"
 #include "query.h"
 #include "statements.h"
 
@@ -18,7 +19,7 @@ enum result { RESULT_BUSY, RESULT_OK, RESULT_OTHER_NUMBER, RESULT_OTHER_NAME, RE
 #define ANSWER_NS (50 * DL_NS_PER_MS)
 
 /* How long to wait until the server has noticed that the client of a waiting statement has gone: it
- * looks each client_connection_check_interval, 100 ms (setup.c). */
+ * looks each client_connection_check_interval, 100 ms (open.c). */
 #define CHECK_NS (150 * DL_NS_PER_MS)
 
 #define STATE_LOCK_TIMEOUT "55P03"
@@ -32,10 +33,97 @@ static int64_t lease_ms(const struct pg_session *session, const struct dlock_req
 
 static bool holds(const struct pg_session *session, const struct dlock_request *req)
 {
-    const struct pg_session_lock *lock = &session->lock;
+    const struct pg_session_held *lock = &session->lock;
 
     return lock->holds && memcmp(lock->token, req->token, sizeof lock->token) == 0;
 }
+
+/* ---- renewals ---- */
+
+/* Why a statement of the holder failed. The lock lives in the session: if the server has ended
+ * that, it has ended both. A silent server may have done neither. */
+static enum dlock_status failed(const struct pg_connection *conn, enum dlock_status status,
+                                const struct dlock_error *err)
+{
+    const bool ended =
+        status == DLOCK_UNAVAILABLE || err->code != 0 || PQstatus(conn->pq) != CONNECTION_OK;
+
+    if (!conn->dead)
+        return conn->outstanding ? DLOCK_UNKNOWN : DLOCK_UNAVAILABLE;
+    return ended ? DLOCK_LOST : DLOCK_UNKNOWN;
+}
+
+/* With key=advisory the answer has the number of the name, too, in the same exchange: another
+ * statement whose answer is late would end the session, and the lock with it. */
+static enum dlock_status ping(struct pg_session *session, const struct dlock_request *req,
+                              PGresult **result, struct dlock_error *err)
+{
+    static const char plain[] =
+        "SELECT pg_backend_pid(), set_config('idle_session_timeout', $1::text, false)";
+    struct pg_params params = {.count = 0};
+    char *keyed = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    pg_params_number(&params, session->lock.lease_ms);
+    if (session->config.has_number) {
+        keyed = pg_statements_expand(
+            &session->config,
+            "SELECT pg_backend_pid(), set_config('idle_session_timeout', $1::text, false),"
+            " (SELECT number FROM public.dlock_session WHERE name = $2)");
+        if (keyed == NULL)
+            return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a renewal");
+        pg_params_bytes(&params, req->name, req->name_len);
+    }
+    status = pg_query_ping(&session->conn, keyed != NULL ? keyed : plain, &params, result, err);
+    if (status == DLOCK_OK)
+        status = pg_query_expect(&session->conn, result, keyed != NULL ? 3 : 2, 1, err);
+    free(keyed);
+    return status;
+}
+
+/* LOST: another session has answered; or the row of the name was removed, and a client without
+ * key=advisory made one with another number, whose lock excludes this one no more. */
+static enum dlock_status pong(const struct pg_session *session, const PGresult *result,
+                              struct dlock_error *err)
+{
+    if (pg_query_number(result, 0, 0) != session->lock.pid)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0, "%s: another session answers",
+                          session->config.endpoint);
+    if (session->config.has_number && !PQgetisnull(result, 0, 2) &&
+        pg_query_number(result, 0, 2) != session->lock.number)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0,
+                          "%s: the row of the name was removed, and has another number than "
+                          "key=advisory:%" PRId64 " now",
+                          session->config.endpoint, session->lock.number);
+    return DLOCK_OK;
+}
+
+/* [REN-3] An idle session is never ended sooner than a ping before has allowed. A ping that is
+ * answered late ends nothing: the next call reads that answer first [C14]. */
+static enum dlock_status renew(struct pg_session *session, struct dlock_lease_op *op,
+                               int64_t deadline_ns, struct dlock_error *err)
+{
+    struct pg_connection *conn = &session->conn;
+    struct pg_session_held *lock = &session->lock;
+    PGresult *result = NULL;
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if ((op->req->flags & DLOCK_REQ_DOWNGRADE) != 0)
+        return dlock_fail(err, PG_ORIGIN, DLOCK_UNSUPPORTED, 0, "strategy=session: no downgrade");
+    if (!holds(session, op->req))
+        return DLOCK_LOST;
+    op->grant.lease_ms = lease_ms(session, op->req);
+    if (lock->lease_ms < op->grant.lease_ms)
+        lock->lease_ms = op->grant.lease_ms;
+    status = pg_connection_enter(conn, deadline_ns, err);
+    if (status == DLOCK_OK)
+        status = ping(session, op->req, &result, err);
+    status = status == DLOCK_OK ? pong(session, result, err) : failed(conn, status, err);
+    PQclear(result);
+    return status;
+}
+
+/* ---- a lock is taken ---- */
 
 /* Token, mode, lease, label. */
 static void request_add(struct pg_params *params, const struct pg_session *session,
@@ -51,7 +139,7 @@ static void request_add(struct pg_params *params, const struct pg_session *sessi
 static enum dlock_status granted(struct pg_session *session, const struct dlock_request *req,
                                  const PGresult *result, struct dlock_grant *grant)
 {
-    struct pg_session_lock *lock = &session->lock;
+    struct pg_session_held *lock = &session->lock;
 
     memcpy(lock->token, req->token, sizeof lock->token);
     lock->holds = true;
@@ -158,14 +246,15 @@ static enum dlock_status confirm(struct pg_session *session, const struct dlock_
     return ask(session, req, PG_SESSION_CONFIRM, &params, grant, err);
 }
 
-enum dlock_status pg_session_lock_try(struct pg_session *session, const struct dlock_request *req,
-                                      struct dlock_grant *grant, struct dlock_error *err)
+/* Takes the lock, or renews one that this session holds already. */
+static enum dlock_status take_or_renew(struct pg_session *session, const struct dlock_request *req,
+                                       struct dlock_grant *grant, struct dlock_error *err)
 {
     if (session->lock.holds && !holds(session, req))
         return dlock_fail(err, PG_ORIGIN, DLOCK_INTERNAL, 0, "the session holds another lock");
     if (session->lock.holds) { /* an advisory lock that is taken twice is released once */
         struct dlock_lease_op op = {.struct_size = sizeof op, .req = req};
-        enum dlock_status status = pg_session_lock_renew(session, &op, req->deadline_ns, err);
+        enum dlock_status status = renew(session, &op, req->deadline_ns, err);
 
         grant->fence = session->lock.fence;
         grant->fence_room = PG_FENCE_STEP - 1;
@@ -173,6 +262,15 @@ enum dlock_status pg_session_lock_try(struct pg_session *session, const struct d
         return status == DLOCK_LOST ? DLOCK_UNKNOWN : status;
     }
     return take(session, req, grant, err);
+}
+
+enum dlock_status pg_session_trylock(void *self, const struct dlock_request *req,
+                                     struct dlock_grant *grant, struct dlock_error *err)
+{
+    struct pg_session *session = self;
+    enum dlock_status status = pg_connection_enter(&session->conn, req->deadline_ns, err);
+
+    return status == DLOCK_OK ? take_or_renew(session, req, grant, err) : status;
 }
 
 /* Ends a wait at the server that the server has not ended: its session goes with it. The end of the
@@ -205,7 +303,7 @@ static enum dlock_status wait_ended(struct pg_connection *conn, const struct dlo
 
     if (now_ns < req->deadline_ns)
         return status;
-    if (err->code == pg_errmap_code(STATE_LOCK_TIMEOUT))
+    if (err->code == pg_connection_error_code(STATE_LOCK_TIMEOUT))
         return dlock_fail(err, PG_ORIGIN, DLOCK_TIMEOUT, err->code, "held by another owner");
     if (status != DLOCK_UNKNOWN || err->code != 0)
         return status;
@@ -248,7 +346,7 @@ static enum dlock_status wait_for(struct pg_session *session, const struct dlock
         status = wait_once(session, req, left_ns, err);
         if (status == DLOCK_OK)
             return status;
-        if (conn->dead || err->code != pg_errmap_code(STATE_LOCK_TIMEOUT))
+        if (conn->dead || err->code != pg_connection_error_code(STATE_LOCK_TIMEOUT))
             break;
         left_ns = req->deadline_ns - pg_connection_now(conn);
     }
@@ -273,7 +371,7 @@ static enum dlock_status take_or_wait(struct pg_session *session, const struct d
     enum dlock_status status = DLOCK_INTERNAL;
 
     conn->deadline_ns = exchange_until(conn, req);
-    status = pg_session_lock_try(session, req, grant, err);
+    status = take_or_renew(session, req, grant, err);
     if (status != DLOCK_BUSY)
         return status;
     status = wait_for(session, req, err);
@@ -283,15 +381,18 @@ static enum dlock_status take_or_wait(struct pg_session *session, const struct d
     return confirm(session, req, grant, err);
 }
 
-enum dlock_status pg_session_lock_wait(struct pg_session *session, const struct dlock_request *req,
-                                       struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status pg_session_lock(void *self, const struct dlock_request *req,
+                                  struct dlock_grant *grant, struct dlock_error *err)
 {
+    struct pg_session *session = self;
     struct pg_connection *conn = &session->conn;
     const struct pg_slot *slot = req->attempt;
     const int64_t last_ns = req->deadline_ns + ANSWER_NS;
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = pg_connection_enter(conn, req->deadline_ns, err);
     int64_t until_ns = 0;
 
+    if (status != DLOCK_OK)
+        return status;
     conn->stop = &slot->stop;
     status = take_or_wait(session, req, grant, err);
     conn->stop = NULL;
@@ -302,94 +403,20 @@ enum dlock_status pg_session_lock_wait(struct pg_session *session, const struct 
     return dlock_fail(err, PG_ORIGIN, DLOCK_CANCELED, 0, "the wait was cancelled");
 }
 
-/* Why a statement of the holder failed. The lock lives in the session: if the server has ended
- * that, it has ended both. A silent server may have done neither. */
-static enum dlock_status failed(const struct pg_connection *conn, enum dlock_status status,
-                                const struct dlock_error *err)
+enum dlock_status pg_session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+                                   int64_t deadline_ns, struct dlock_error *err)
 {
-    const bool ended =
-        status == DLOCK_UNAVAILABLE || err->code != 0 || PQstatus(conn->pq) != CONNECTION_OK;
-
-    if (!conn->dead)
-        return conn->outstanding ? DLOCK_UNKNOWN : DLOCK_UNAVAILABLE;
-    return ended ? DLOCK_LOST : DLOCK_UNKNOWN;
-}
-
-/* With key=advisory the answer has the number of the name, too, in the same exchange: another
- * statement whose answer is late would end the session, and the lock with it. */
-static enum dlock_status ping(struct pg_session *session, const struct dlock_request *req,
-                              PGresult **result, struct dlock_error *err)
-{
-    static const char plain[] =
-        "SELECT pg_backend_pid(), set_config('idle_session_timeout', $1::text, false)";
-    struct pg_params params = {.count = 0};
-    char *keyed = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    pg_params_number(&params, session->lock.lease_ms);
-    if (session->config.has_number) {
-        keyed = pg_statements_expand(
-            &session->config,
-            "SELECT pg_backend_pid(), set_config('idle_session_timeout', $1::text, false),"
-            " (SELECT number FROM public.dlock_session WHERE name = $2)");
-        if (keyed == NULL)
-            return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory for a renewal");
-        pg_params_bytes(&params, req->name, req->name_len);
-    }
-    status = pg_query_ping(&session->conn, keyed != NULL ? keyed : plain, &params, result, err);
-    if (status == DLOCK_OK)
-        status = pg_query_expect(&session->conn, result, keyed != NULL ? 3 : 2, 1, err);
-    free(keyed);
-    return status;
-}
-
-/* LOST: another session has answered; or the row of the name was removed, and a client without
- * key=advisory made one with another number, whose lock excludes this one no more. */
-static enum dlock_status pong(const struct pg_session *session, const PGresult *result,
-                              struct dlock_error *err)
-{
-    if (pg_query_number(result, 0, 0) != session->lock.pid)
-        return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0, "%s: another session answers",
-                          session->config.endpoint);
-    if (session->config.has_number && !PQgetisnull(result, 0, 2) &&
-        pg_query_number(result, 0, 2) != session->lock.number)
-        return dlock_fail(err, PG_ORIGIN, DLOCK_LOST, 0,
-                          "%s: the row of the name was removed, and has another number than "
-                          "key=advisory:%" PRId64 " now",
-                          session->config.endpoint, session->lock.number);
+    (void)n; /* 1: a lock is a connection */
+    ops[0]->status = renew(self, ops[0], deadline_ns, err);
     return DLOCK_OK;
 }
 
-/* [REN-3] An idle session is never ended sooner than a ping before has allowed. A ping that is
- * answered late ends nothing: the next call reads that answer first [C14]. */
-enum dlock_status pg_session_lock_renew(struct pg_session *session, struct dlock_lease_op *op,
-                                        int64_t deadline_ns, struct dlock_error *err)
+enum dlock_status pg_session_unlock(void *self, const struct dlock_request *req,
+                                    struct dlock_error *err)
 {
+    struct pg_session *session = self;
     struct pg_connection *conn = &session->conn;
-    struct pg_session_lock *lock = &session->lock;
-    PGresult *result = NULL;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    if ((op->req->flags & DLOCK_REQ_DOWNGRADE) != 0)
-        return dlock_fail(err, PG_ORIGIN, DLOCK_UNSUPPORTED, 0, "strategy=session: no downgrade");
-    if (!holds(session, op->req))
-        return DLOCK_LOST;
-    op->grant.lease_ms = lease_ms(session, op->req);
-    if (lock->lease_ms < op->grant.lease_ms)
-        lock->lease_ms = op->grant.lease_ms;
-    status = pg_connection_enter(conn, deadline_ns, err);
-    if (status == DLOCK_OK)
-        status = ping(session, op->req, &result, err);
-    status = status == DLOCK_OK ? pong(session, result, err) : failed(conn, status, err);
-    PQclear(result);
-    return status;
-}
-
-enum dlock_status pg_session_lock_unlock(struct pg_session *session,
-                                         const struct dlock_request *req, struct dlock_error *err)
-{
-    struct pg_connection *conn = &session->conn;
-    struct pg_session_lock *lock = &session->lock;
+    struct pg_session_held *lock = &session->lock;
     struct pg_params params = {.count = 0};
     PGresult *result = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
@@ -417,9 +444,99 @@ enum dlock_status pg_session_lock_unlock(struct pg_session *session,
     return status;
 }
 
-enum dlock_status pg_session_lock_break(struct dlock_error *err)
+enum dlock_status pg_session_break(void *self, const unsigned char *name, uint32_t name_len,
+                                   const char *owner, int64_t deadline_ns, struct dlock_error *err)
 {
+    (void)self;
+    (void)name;
+    (void)name_len;
+    (void)owner;
+    (void)deadline_ns;
     return dlock_fail(err, PG_ORIGIN, DLOCK_UNSUPPORTED, 0,
                       "strategy=session has no break: end the holder's session with "
                       "pg_terminate_backend, as plugins/postgresql/README.md shows");
+}
+
+/* ---- inspect and list ---- */
+
+enum { NAME, IS_SHARED, FENCE, LEASE_MS, HELD_MS, TOKEN, LABEL, WAITERS, PID };
+
+static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *arg)
+{
+    char owner[2 * DLOCK_TOKEN_SIZE + 1], process[64];
+    size_t name_len = 0, token_len = 0, label_len = 0;
+    const unsigned char *name = pg_query_bytes(result, row, NAME, &name_len);
+    const unsigned char *token = pg_query_bytes(result, row, TOKEN, &token_len);
+    const unsigned char *label = pg_query_bytes(result, row, LABEL, &label_len);
+    struct dlock_holder info = {
+        .struct_size = sizeof info,
+        .name = name,
+        .name_len = (uint32_t)name_len,
+        .mode = pg_query_number(result, row, IS_SHARED) != 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
+        .waiters = (uint32_t)pg_query_number(result, row, WAITERS),
+        .fence = (uint64_t)pg_query_number(result, row, FENCE),
+        .fence_room = PG_FENCE_STEP - 1,
+        .remaining_ms = pg_query_number(result, row, LEASE_MS),
+        .held_ms = pg_query_number(result, row, HELD_MS),
+        .owner = owner,
+        .label = label != NULL ? (const char *)label : process,
+    };
+
+    (void)snprintf(process, sizeof process, "another program, process %d of the server",
+                   (int)pg_query_number(result, row, PID));
+    dl_hex_encode(owner, token, token_len <= DLOCK_TOKEN_SIZE ? token_len : 0);
+    return fn(arg, &info);
+}
+
+static enum dlock_status inspect(struct pg_session *session, const unsigned char *name,
+                                 uint32_t name_len, bool whole, int64_t deadline_ns,
+                                 dlock_holder_fn *fn, void *arg, struct dlock_error *err)
+{
+    struct pg_connection *conn = &session->conn;
+    struct pg_params params = {.count = 0};
+    PGresult *result = NULL;
+    enum dlock_status status = pg_connection_enter(conn, deadline_ns, err);
+
+    if (status != DLOCK_OK)
+        return status;
+    pg_params_bytes(&params, name_len > 0 ? name : (const unsigned char *)"", name_len);
+    pg_params_number(&params, whole);
+    pg_params_number(&params, conn->config->has_number);
+    status = pg_statements_run(conn, PG_SESSION_HOLDERS, &params, 0, &result, err);
+    for (int row = 0; status == DLOCK_OK && row < PQntuples(result); row++) {
+        if (report(result, row, fn, arg))
+            break;
+    }
+    PQclear(result);
+    return status;
+}
+
+enum dlock_status pg_session_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                     int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                     struct dlock_error *err)
+{
+    struct pg_session *session = self;
+    return inspect(session, name, name_len, true, deadline_ns, fn, arg, err);
+}
+
+enum dlock_status pg_session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                  int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                  struct dlock_error *err)
+{
+    struct pg_session *session = self;
+    return inspect(session, prefix, prefix_len, false, deadline_ns, fn, arg, err);
+}
+
+enum dlock_status pg_session_list_waiters(void *self, const unsigned char *name, uint32_t name_len,
+                                          int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                          struct dlock_error *err)
+{
+    (void)self;
+    (void)name;
+    (void)name_len;
+    (void)deadline_ns;
+    (void)fn;
+    (void)arg;
+    return dlock_fail(err, PG_ORIGIN, DLOCK_UNSUPPORTED, 0,
+                      "strategy=session: the server's queue shows processes, not waiters");
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "statements.h"
 
-#include "setup.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,7 +301,7 @@ static enum dlock_status prepare(struct pg_connection *conn, enum pg_statement w
         return DLOCK_OK;
     if ((conn->prepared & bit) == 0)
         status = pg_query_prepare(conn, texts->name[which], texts->text[which], params, err);
-    if (status != DLOCK_OK && err->code == pg_errmap_code("42P05"))
+    if (status != DLOCK_OK && err->code == pg_connection_error_code("42P05"))
         status = DLOCK_OK; /* it is there already */
     if (status == DLOCK_OK)
         conn->prepared |= bit;
@@ -314,8 +312,8 @@ static enum dlock_status prepare(struct pg_connection *conn, enum pg_statement w
 /* The server has lost the prepared statement, or the function has changed since. */
 static bool is_forgotten(const struct pg_connection *conn, const struct dlock_error *err)
 {
-    return !conn->dead &&
-           (err->code == pg_errmap_code("26000") || err->code == pg_errmap_code("0A000"));
+    return !conn->dead && (err->code == pg_connection_error_code("26000") ||
+                           err->code == pg_connection_error_code("0A000"));
 }
 
 static enum dlock_status run(struct pg_connection *conn, enum pg_statement which,
@@ -401,8 +399,8 @@ int64_t pg_statements_patience_ms(const struct pg_connection *conn)
 {
     int64_t left_ms = (conn->deadline_ns - pg_connection_now(conn)) / DL_NS_PER_MS * 3 / 4;
 
-    if (left_ms > PG_SETUP_PATIENCE_MS)
-        return PG_SETUP_PATIENCE_MS;
+    if (left_ms > PG_STATEMENTS_PATIENCE_MS)
+        return PG_STATEMENTS_PATIENCE_MS;
     return left_ms > 1 ? left_ms : 1;
 }
 
@@ -410,5 +408,5 @@ int64_t pg_statements_less_patience_ms(const struct pg_connection *conn)
 {
     const int64_t patience_ms = pg_statements_patience_ms(conn);
 
-    return !conn->pooled && patience_ms == PG_SETUP_PATIENCE_MS ? 0 : patience_ms;
+    return !conn->pooled && patience_ms == PG_STATEMENTS_PATIENCE_MS ? 0 : patience_ms;
 }

@@ -10,6 +10,9 @@
  * the same 32. */
 #define PG_FENCE_STEP 32
 
+/* How long a statement of strategy row waits for a lock, unless it says something else. */
+#define PG_STATEMENTS_PATIENCE_MS 1000
+
 /* The parameters, in their order, and the columns of the answer. */
 enum pg_statement {
     PG_TAKE,    /* name, token, shared, ttl, enum pg_take, ms that a queue entry lasts, channel,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/session_lock.c plugins/postgresql/session_inspect.c */
+/* Tests: plugins/postgresql/session_lock.c */
 /* key=advisory:N: does a lock wait for, and exclude, programs that lock that number themselves? */
 #include "session_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/row_watch.c plugins/postgresql/waiter.c plugins/net/waiters.c */
+/* Tests: plugins/postgresql/row_watch.c plugins/postgresql/row_listener.c plugins/net/waiters.c */
 /* Does one thread hear of the grants of all attempts of a client? (C19, ANY, INT-4) */
 #include "pgbouncer_server.h"
 #include "wait_fixture.h"

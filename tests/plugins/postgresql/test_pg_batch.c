@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/row_batch.c plugins/postgresql/columns.c */
+/* Tests: plugins/postgresql/row_batch.c */
 /* Tests: plugins/postgresql/row_lease.c plugins/postgresql/statements.c */
 /* Batches of strategy row: does each element have its own answer, whatever is wrong with others?
  * (C19, BAT-1, BAT-4)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/config.c plugins/postgresql/errmap.c plugins/postgresql/params.c */
+/* Tests: plugins/postgresql/config.c plugins/postgresql/connection.c */
 /* Tests: plugins/postgresql/plugin.c plugins/postgresql/open.c plugins/postgresql/connect.c */
-/* Tests: plugins/postgresql/connection.c plugins/postgresql/shared.c */
-/* Tests: plugins/postgresql/setup.c plugins/postgresql/query.c plugins/postgresql/probe.c */
+/* Tests: plugins/postgresql/query.c plugins/postgresql/probe.c */
 /* URIs that are refused before a server is asked, a port where no server is, and the meaning of the
  * server's errors. */
-#include "errmap.h"
+#include "connection.h"
 #include "session_kit.h"
 
 #include <criterion/criterion.h>
@@ -168,11 +167,11 @@ Test(config, an_error_that_undoes_a_statement_is_definite)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect_eq(pg_errmap_status(cases[i].state, cases[i].fatal), cases[i].status, "%s",
-                     cases[i].state);
-    cr_expect(pg_errmap_contention(pg_errmap_code("40P01")));
-    cr_expect(pg_errmap_contention(pg_errmap_code("23505")));
-    cr_expect_not(pg_errmap_contention(pg_errmap_code("23503")));
-    cr_expect_eq(pg_errmap_code("4000"), 0);
-    cr_expect_eq(pg_errmap_code(NULL), 0);
+        cr_expect_eq(pg_connection_error_status(cases[i].state, cases[i].fatal), cases[i].status,
+                     "%s", cases[i].state);
+    cr_expect(pg_connection_is_contention(pg_connection_error_code("40P01")));
+    cr_expect(pg_connection_is_contention(pg_connection_error_code("23505")));
+    cr_expect_not(pg_connection_is_contention(pg_connection_error_code("23503")));
+    cr_expect_eq(pg_connection_error_code("4000"), 0);
+    cr_expect_eq(pg_connection_error_code(NULL), 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/row_lease.c plugins/postgresql/renew.c plugins/postgresql/schema.c */
+/* Tests: plugins/postgresql/row_lease.c plugins/postgresql/row_batch.c */
+/* Tests: plugins/postgresql/schema.c */
 /* What becomes of leases when others lock, delete and drop what dlock keeps, when defaults are
  * hostile, and when the server crashes? */
 #include "sitter.h"

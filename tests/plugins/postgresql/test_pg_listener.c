@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/row_listener.c plugins/postgresql/waiter.c plugins/postgresql/notify.c
- */
-/* Tests: plugins/postgresql/message.c */
+/* Tests: plugins/postgresql/row_listener.c plugins/postgresql/row_lease.c */
 /* The connection on which a client hears of grants: when it is there, and what it hears. */
 #include "connect.h"
-#include "notify.h"
 #include "query.h"
+#include "row_lease.h"
+#include "row_listener.h"
 #include "wait_fixture.h"
-#include "waiter.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,8 +29,9 @@ static void expect(struct dlt_session *session, struct dlt_request *request)
 {
     const char *to = NULL;
 
-    cr_assert_eq(pg_waiter_expect(session_of(session)->shared, &request->req, &to, &session->err),
-                 DLOCK_OK);
+    cr_assert_eq(
+        pg_row_waiter_expect(session_of(session)->shared, &request->req, &to, &session->err),
+        DLOCK_OK);
     listener = atomic_load(&session_of(session)->shared->listener);
     cr_assert_str_eq(to, listener->channel);
 }
@@ -48,9 +47,9 @@ static void setup(void)
 static void teardown(void)
 {
     if (b.req.attempt != NULL)
-        pg_waiter_free(b.req.attempt);
+        pg_row_waiter_free(b.req.attempt);
     if (c.req.attempt != NULL)
-        pg_waiter_free(c.req.attempt);
+        pg_row_waiter_free(c.req.attempt);
     close_all();
     dlt_postgres_stop(&server);
 }
@@ -67,8 +66,8 @@ static void hear(struct dlt_session *session, struct dlt_request *request, int64
     (void)pthread_mutex_lock(&listener->waiters.mutex);
     waiter->base.watching = true;
     while (waiter->fence == before && !waiter->recheck && dlt_host_now(session->shared) < until_ns)
-        pg_listener_sleep_locked(listener, &waiter->base, &session_of(session)->conn, NULL,
-                                 until_ns);
+        pg_row_listener_sleep_locked(listener, &waiter->base, &session_of(session)->conn, NULL,
+                                     until_ns);
     waiter->base.watching = false;
     waiters_hand_over_locked(&listener->waiters);
     (void)pthread_mutex_unlock(&listener->waiters.mutex);
@@ -247,16 +246,16 @@ Test(pg_listener, PROTOCOL_a_peer_that_begins_a_copy)
 Test(pg_listener, C13_the_connection_stays_for_some_seconds_after_the_last_waiter)
 {
     listen_now();
-    pg_waiter_free(b.req.attempt);
-    pg_listener_tidy(listener);
+    pg_row_waiter_free(b.req.attempt);
+    pg_row_listener_tidy(listener);
     await_listening("1");
     dlt_host_advance(&two.host, 6000);
     expect(&two, &b); /* somebody waits again, which comes first or not */
-    pg_listener_tidy(listener);
-    pg_waiter_free(b.req.attempt);
-    pg_listener_tidy(listener);
+    pg_row_listener_tidy(listener);
+    pg_row_waiter_free(b.req.attempt);
+    pg_row_listener_tidy(listener);
     dlt_host_advance(&two.host, 6000);
-    pg_listener_tidy(listener);
+    pg_row_listener_tidy(listener);
     await_listening("0");
     cr_assert_not(listener->listening);
     listen_now();
@@ -308,7 +307,7 @@ static void notify(struct dlt_session *session, const char *rows)
     conn->deadline_ns = dlt_host_in(session->shared, 5000);
     cr_assert_eq(pg_query(conn, rows, NULL, &result, &session->err), DLOCK_OK, "%s",
                  session->err.message);
-    pg_notify_send(conn, result);
+    pg_row_lease_notify(conn, result);
     PQclear(result);
 }
 

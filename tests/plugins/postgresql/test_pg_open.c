@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/connect.c plugins/postgresql/open.c plugins/postgresql/setup.c */
+/* Tests: plugins/postgresql/connect.c plugins/postgresql/open.c */
 /* Tests: plugins/net/cloexec.c */
 /* What is refused at open, with which status, and what is not; open_tests.c has more. */
 #include "open_tests.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/notify.c plugins/postgresql/statements.c plugins/postgresql/row_lease.c
- */
+/* Tests: plugins/postgresql/row_lease.c plugins/postgresql/statements.c */
 /* An unlock that passes the name on, with the message in the same exchange: when, and who hears. */
 #include "pgbouncer_server.h"
 #include "row_listener.h"

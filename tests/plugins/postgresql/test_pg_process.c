@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/connect.c plugins/postgresql/shared.c plugins/postgresql/plugin.c */
+/* Tests: plugins/postgresql/connect.c plugins/postgresql/connection.c */
+/* Tests: plugins/postgresql/plugin.c */
 /*
  * test_pg_process - what libpq would do to the process that it starts in: take settings from the
  * environment, which the caller of a set-user-ID program chooses. And a fork while a connection

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/query.c plugins/postgresql/params.c plugins/postgresql/connection.c */
-/* Tests: plugins/postgresql/open.c plugins/postgresql/setup.c plugins/postgresql/errmap.c */
+/* Tests: plugins/postgresql/query.c plugins/postgresql/connection.c */
+/* Tests: plugins/postgresql/open.c */
 /*
  * One statement, one exchange: what it answers, what an error and a silence mean, with and without
  * the transaction around it (TRY-4, REN-4, UNL-2, FAI-1, INT-2).
@@ -34,7 +34,7 @@ static void begin(const char *const *args)
     cr_assert_eq(pg_config_init(&config, &s.target, &s.err), DLOCK_OK, "%s", s.err.message);
     conn = (struct pg_connection){.config = &config,
                                   .host = &s.host.table,
-                                  .shared = pg_shared_find(&config, &s.host.table),
+                                  .shared = pg_connection_shared_find(&config, &s.host.table),
                                   .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                   .for_messages = true};
     cr_assert_eq(pg_open(&conn, dlt_host_in(&s.host, 5000), &err), DLOCK_OK, "%s", err.message);
@@ -50,7 +50,7 @@ static void tear_down(void)
     PQclear(result);
     (void)close(conn.wake_fd);
     pg_connect_close(&conn);
-    pg_shared_unref(conn.shared);
+    pg_connection_shared_unref(conn.shared);
     dlt_postgres_stop(&server);
 }
 
@@ -124,7 +124,7 @@ Test(query, the_transaction_around_a_statement_is_READ_COMMITTED_and_ends)
     cr_assert_str_eq(pg_query_text(result, 0, 0), "read committedoff");
     cr_assert_eq(PQtransactionStatus(conn.pq), PQTRANS_IDLE);
     want(DLOCK_CONFIG, "SELECT * FROM no_such_table");
-    cr_assert_eq(err.code, pg_errmap_code("42P01"));
+    cr_assert_eq(err.code, pg_connection_error_code("42P01"));
     cr_assert_eq(PQtransactionStatus(conn.pq), PQTRANS_IDLE);
     cr_assert_not(conn.dead);
     want(DLOCK_OK, "SELECT 1");
@@ -138,7 +138,7 @@ Test(query, TRY_4_an_error_of_the_commit_is_definite)
     for (int isolate = 0; isolate < 2; isolate++) {
         conn.isolate = isolate != 0;
         want(DLOCK_CONFIG, "INSERT INTO pair VALUES (1, 2)");
-        cr_assert_eq(err.code, pg_errmap_code("23503"), "%s", err.message);
+        cr_assert_eq(err.code, pg_connection_error_code("23503"), "%s", err.message);
         want(DLOCK_OK, "SELECT count(*) FROM pair");
         cr_assert_eq(pg_query_number(result, 0, 0), 0);
     }
@@ -147,7 +147,7 @@ Test(query, TRY_4_an_error_of_the_commit_is_definite)
 Test(query, an_error_of_contention_is_told_apart)
 {
     want(DLOCK_UNAVAILABLE, "DO $$ BEGIN RAISE serialization_failure; END $$");
-    cr_assert(pg_errmap_contention(err.code));
+    cr_assert(pg_connection_is_contention(err.code));
     cr_assert(conn.isolate, "the default isolation was changed under us");
     cr_assert_not(conn.dead);
     conn.isolate = false;
@@ -171,7 +171,7 @@ Test(query, FAI_1_a_session_that_the_server_ends)
         conn.isolate = isolate != 0;
         (void)snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(%d)", PQbackendPID(conn.pq));
         want(DLOCK_UNKNOWN, sql);
-        cr_assert_eq(err.code, pg_errmap_code("57P01"), "%s", err.message);
+        cr_assert_eq(err.code, pg_connection_error_code("57P01"), "%s", err.message);
         cr_assert(conn.dead);
         want(DLOCK_UNAVAILABLE, "SELECT 1");
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/session_lock.c plugins/postgresql/session_inspect.c */
+/* Tests: plugins/postgresql/session_lock.c */
 /* Does strategy=session keep the clauses of plugin.h, on a server that behaves? */
 #include "session_fixture.h"
 

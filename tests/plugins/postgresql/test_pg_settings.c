@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/probe.c plugins/postgresql/setup.c plugins/postgresql/open.c */
+/* Tests: plugins/postgresql/probe.c plugins/postgresql/open.c */
 /* What the settings of a server cost, at open and in the probe. */
 #include "pg_kit.h"
 #include "pgbouncer_server.h"

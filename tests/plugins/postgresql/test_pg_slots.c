@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/plugin.c plugins/postgresql/row_lease.c plugins/postgresql/renew.c */
+/* Tests: plugins/postgresql/plugin.c plugins/postgresql/row_lease.c */
+/* Tests: plugins/postgresql/row_batch.c */
 /* Tests: plugins/postgresql/row_inspect.c plugins/postgresql/statements.c */
 /* Does strategy row keep the clauses of plugin.h, on a server that behaves? */
 #include "row_kit.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/query.c plugins/postgresql/row_lease.c plugins/postgresql/renew.c */
+/* Tests: plugins/postgresql/query.c plugins/postgresql/row_lease.c */
+/* Tests: plugins/postgresql/row_batch.c */
 /* Tests: plugins/postgresql/session_lock.c plugins/postgresql/row_inspect.c */
 /* A server that stops before it reads a statement, and in the middle of each statement that writes:
  * the call ends by its deadline, says what it knows, and nothing is lost when the server goes on.

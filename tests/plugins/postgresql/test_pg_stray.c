@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/exchange.c plugins/postgresql/answer.c plugins/postgresql/connect.c */
+/* Tests: plugins/postgresql/query.c plugins/postgresql/connect.c */
 /*
  * A pooler that loses count of the requests hands over answers that belong to other clients. Does a
  * client notice, and take nothing for its own that is not?
@@ -254,7 +254,7 @@ Test(pg_stray, a_client_that_listened_leaves_no_answer_behind)
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
     queue_up(&two, &b);
     (void)snprintf(channel, sizeof channel, "%s",
-                   pg_listener_get(((struct pg_session *)two.self)->shared)->channel);
+                   pg_row_listener_get(((struct pg_session *)two.self)->shared)->channel);
     pid = dlt_postgres_ask(
         &server, "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN %s%%'", channel);
     backend = (pid_t)strtol(pid, NULL, 10);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/connect.c plugins/postgresql/errmap.c */
+/* Tests: plugins/postgresql/connect.c plugins/postgresql/connection.c */
 /* tls_tests.c, on PostgreSQL, and the files that libpq reads. */
 #include "pg_kit.h"
 #include "tls_tests.h"

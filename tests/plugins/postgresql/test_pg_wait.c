@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/postgresql/waiter.c plugins/postgresql/row_watch.c plugins/postgresql/notify.c */
+/* Tests: plugins/postgresql/row_listener.c plugins/postgresql/row_watch.c */
+/* Tests: plugins/postgresql/row_lease.c */
 /* Waiting in the store's queue: who is told of a grant, when, and what it costs. */
 #include "session.h"
 #include "wait_fixture.h"

@@ -6,8 +6,8 @@
  * There is no server: what is for other clients cannot be sent.
  */
 #include "fuzz.h"
-#include "notify.h"
 #include "pg_kit.h"
+#include "row_lease.h"
 #include "row_listener.h"
 
 #include <regex.h>
@@ -132,7 +132,7 @@ static void answer_feed(const uint8_t *bytes, size_t size)
         bytes += step;
     }
     lines_expect(lines);
-    pg_notify_send(&scene.conn, result);
+    pg_row_lease_notify(&scene.conn, result);
     PQclear(result);
 }
 
@@ -161,9 +161,9 @@ static void begin(void)
     dlt_session_sql(&scene.session, dlock_plugin_postgresql(), "postgresql", "127.0.0.1:1");
     FUZZ_CHECK(pg_config_init(&scene.config, &scene.session.target, &scene.session.err) == DLOCK_OK,
                "%s", scene.session.err.message);
-    shared = pg_shared_find(&scene.config, &scene.session.host.table);
+    shared = pg_connection_shared_find(&scene.config, &scene.session.host.table);
     FUZZ_CHECK(shared != NULL, "no memory");
-    scene.listener = pg_listener_get(shared);
+    scene.listener = pg_row_listener_get(shared);
     FUZZ_CHECK(scene.listener != NULL, "no listener");
     memcpy(scene.listener->channel, CHANNEL, sizeof CHANNEL);
     scene.conn = (struct pg_connection){.config = &scene.config,
@@ -174,7 +174,7 @@ static void begin(void)
                                         .dead = true};
     for (int i = 0; i < WAITERS; i++) {
         memset(token, 'a' + i, sizeof token);
-        pg_listener_add_locked(scene.listener, &scene.waiters[i], token);
+        pg_row_listener_add_locked(scene.listener, &scene.waiters[i], token);
     }
 }
 
@@ -202,7 +202,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (text == NULL)
         return 0;
     message_expect(text);
-    pg_listener_deliver(scene.listener, text);
+    pg_row_listener_deliver(scene.listener, text);
     waiters_check();
     free(text);
     return 0;
