@@ -7,15 +7,15 @@
 #include "connect.h"
 #include "execute.h"
 #include "inspect.h"
-#include "lease.h"
-#include "lease_batch.h"
 #include "net/tls.h"
 #include "open.h"
 #include "probe.h"
 #include "queue.h"
 #include "renew.h"
+#include "row_batch.h"
+#include "row_lease.h"
+#include "row_watch.h"
 #include "session_lock.h"
-#include "watch.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -9,8 +9,8 @@
 #include "data.h"
 #include "execute.h"
 #include "guard.h"
-#include "permit.h"
 #include "queue.h"
+#include "row_shared.h"
 #include "transaction.h"
 
 static enum dlock_status finish(struct my_connection *conn, enum dlock_status status,

@@ -12,11 +12,11 @@
 #include "renew.h"
 
 #include "execute.h"
-#include "lease.h"
 #include "lib/hex.h"
-#include "permit.h"
 #include "query.h"
 #include "reader.h"
+#include "row_lease.h"
+#include "row_shared.h"
 
 #include <stdio.h>
 #include <stdlib.h>

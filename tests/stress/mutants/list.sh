@@ -312,7 +312,7 @@ mutant 40 "a batch gives back what others hold" "$mysql" \
 
 mutant 41 "a batch without an answer was not sent" "$mysql" \
     "test_mysql_batch_cut --filter 'row/BAT_2_without*'" \
-    plugins/mysql/lease_batch.c "    for (size_t i = 0; i < n; i++) {
+    plugins/mysql/row_batch.c "    for (size_t i = 0; i < n; i++) {
         const bool executed" "    if (answer->count == 0 && status == DLOCK_UNKNOWN)
         status = DLOCK_UNAVAILABLE;
     for (size_t i = 0; i < n; i++) {
@@ -320,7 +320,7 @@ mutant 41 "a batch without an answer was not sent" "$mysql" \
 
 mutant 46 "a name that a batch took is called certainly not taken" "$mysql" \
     "test_mysql_batch --filter 'insert/BAT_2_what*'" \
-    plugins/mysql/lease_batch.c "items[i]->repeated |= taken ||" "items[i]->repeated |= false &&"
+    plugins/mysql/row_batch.c "items[i]->repeated |= taken ||" "items[i]->repeated |= false &&"
 
 mutant 42 "a batch takes what is reserved for a waiter" "$mysql" \
     "test_mysql_batch --filter 'row/BAT_1_a_name_that_is_reserved'" \
@@ -329,20 +329,20 @@ mutant 42 "a batch takes what is reserved for a waiter" "$mysql" \
 
 mutant 52 "a first waiter reserves a row only if nobody uses it" "$mysql" \
     "test_mysql_order --filter 'row/C13_a_head_reserves*'" \
-    plugins/mysql/watch.c "    if (is_contended(status, &why)) {" "    if (is_contended(status, &why) && ns < 0) {"
+    plugins/mysql/row_watch.c "    if (is_contended(status, &why)) {" "    if (is_contended(status, &why) && ns < 0) {"
 
 mutant 53 "a waiter behind the first one takes what it finds free" "$mysql" \
     "test_mysql_order --filter 'row/C13_a_waiter_behind*'" \
-    plugins/mysql/lease.c "my_queue_is_behind(slot->queue) ||" "my_queue_is_behind(NULL) ||"
+    plugins/mysql/row_lease.c "my_queue_is_behind(slot->queue) ||" "my_queue_is_behind(NULL) ||"
 
 mutant 54 "a name without a fence is reserved for nobody" "$mysql" \
     "test_mysql_order --filter 'insert/C13_a_head_reserves_a_name*'" \
-    plugins/mysql/watch.c "conn->affected == 0 && conn->config->strategy == MY_INSERT" \
+    plugins/mysql/row_watch.c "conn->affected == 0 && conn->config->strategy == MY_INSERT" \
     "conn->affected == 0 && conn->config->strategy == MY_SESSION"
 
 mutant 55 "a waiter that takes what no first waiter took says that there was one" "$mysql" \
     "test_mysql_order --filter '*/C13_a_waiter_whose*'" \
-    plugins/mysql/lease.c "conn->input.number = my_queue_is_head(slot->queue);" \
+    plugins/mysql/row_lease.c "conn->input.number = my_queue_is_head(slot->queue);" \
     "conn->input.number = slot->queue != NULL;"
 
 numbers="dlock_plugin_redlock test_redlock_numbers"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lease_batch.h - slots trylock_batch and unlock_batch of strategies row and insert.
+ * row_batch.h - slots trylock_batch and unlock_batch of strategies row and insert.
  *
  * Exclusive locks without data leave together, and with one commit; strategy insert has a second
  * one, for the fences. Names that are new cost one exchange more, and so does a look at the names
@@ -15,8 +15,8 @@
  * Strategy session has single calls [SES-1]: its lock is a transaction in a connection that serves
  * no other name, so that many locks are many connections and many exchanges.
  */
-#ifndef MY_LEASE_BATCH_H
-#define MY_LEASE_BATCH_H
+#ifndef MY_ROW_BATCH_H
+#define MY_ROW_BATCH_H
 
 #include "connection.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "permit.h"
+#include "row_shared.h"
 
 #include "added_table.h"
 #include "data.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* watch.h - strategies row and insert: waiting for a name. */
-#ifndef MY_WATCH_H
-#define MY_WATCH_H
+/* row_watch.h - strategies row and insert: waiting for a name. */
+#ifndef MY_ROW_WATCH_H
+#define MY_ROW_WATCH_H
 
 #include "session.h"
 

@@ -7,12 +7,12 @@
  * UNAVAILABLE would end the connections of the client (FAI-1), at a server that has no room for
  * more.
  */
-#include "watch.h"
+#include "row_watch.h"
 
 #include "execute.h"
-#include "permit.h"
 #include "query.h"
 #include "queue.h"
+#include "row_shared.h"
 #include "setup.h"
 
 #include <stdlib.h>

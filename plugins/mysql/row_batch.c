@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "lease_batch.h"
+#include "row_batch.h"
 
 #include "batch.h"
-#include "lease.h"
 #include "lib/batch_deadline.h"
-#include "permit.h"
 #include "queue.h"
+#include "row_lease.h"
+#include "row_shared.h"
 #include "setup.h"
 
 /* Some of the elements. */

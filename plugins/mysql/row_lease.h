@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* lease.h - strategies row and insert: a lease is taken, renewed, given back, broken. */
-#ifndef MY_LEASE_H
-#define MY_LEASE_H
+/* row_lease.h - strategies row and insert: a lease is taken, renewed, given back, broken. */
+#ifndef MY_ROW_LEASE_H
+#define MY_ROW_LEASE_H
 
 #include "session.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "lease.h"
+#include "row_lease.h"
 
 #include "data.h"
 #include "execute.h"
 #include "guard.h"
 #include "lib/hex.h"
-#include "permit.h"
 #include "queue.h"
 #include "reader.h"
+#include "row_shared.h"
 #include "setup.h"
 
 int64_t my_lease_left_ms(int64_t exclusive_us, int64_t readers_us)

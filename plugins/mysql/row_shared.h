@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * permit.h - strategies row and insert: semaphores and kept names.
+ * row_shared.h - strategies row and insert: semaphores and kept names.
  *
  * {permits} has a row for each permit that is held or kept; a kept lock is a kept permit of the
  * limit
@@ -8,8 +8,8 @@
  * so that readers and exclusive contenders, also of programs that know no permits, find the name
  * taken.
  */
-#ifndef MY_PERMIT_H
-#define MY_PERMIT_H
+#ifndef MY_ROW_SHARED_H
+#define MY_ROW_SHARED_H
 
 #include "connection.h"
 
