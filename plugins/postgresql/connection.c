@@ -239,23 +239,22 @@ static void shared_after_fork(struct client *client)
 
 static struct clients clients = {.make = shared_make, .after_fork = shared_after_fork};
 
-bool pg_connection_shared_init(void)
+bool pg_shared_init(void)
 {
     return clients_init(&clients);
 }
 
-struct pg_shared *pg_connection_shared_find(const struct pg_config *config,
-                                            const struct dlock_host *host)
+struct pg_shared *pg_shared_find(const struct pg_config *config, const struct dlock_host *host)
 {
     return shared_of(clients_find(&clients, host, config));
 }
 
-void pg_connection_shared_ref(struct pg_shared *shared)
+void pg_shared_ref(struct pg_shared *shared)
 {
     clients_ref(&shared->client);
 }
 
-void pg_connection_shared_unref(struct pg_shared *shared)
+void pg_shared_unref(struct pg_shared *shared)
 {
     struct pg_listener *listener = NULL;
 
@@ -268,7 +267,7 @@ void pg_connection_shared_unref(struct pg_shared *shared)
     free(shared);
 }
 
-bool pg_connection_shared_is_checked(const struct pg_shared *shared, int64_t now_ns)
+bool pg_shared_is_checked(const struct pg_shared *shared, int64_t now_ns)
 {
     const int64_t checked_ns = atomic_load(&shared->checked_ns);
 

@@ -106,17 +106,16 @@ enum dlock_status pg_connection_bad_reply(struct pg_connection *conn, struct dlo
 /* ---- what the sessions of a client share ---- */
 
 /* In slot init. False: no memory. */
-bool pg_connection_shared_init(void);
+bool pg_shared_init(void);
 
 /* The one of the client that `host` stands for, referenced; NULL: no memory. */
-struct pg_shared *pg_connection_shared_find(const struct pg_config *config,
-                                            const struct dlock_host *host);
-void pg_connection_shared_ref(struct pg_shared *shared);
-void pg_connection_shared_unref(struct pg_shared *shared);
+struct pg_shared *pg_shared_find(const struct pg_config *config, const struct dlock_host *host);
+void pg_shared_ref(struct pg_shared *shared);
+void pg_shared_unref(struct pg_shared *shared);
 
 /* Whether a connection of the client has checked the tables lately. A check costs the server
  * milliseconds, and a client makes many connections at once. */
-bool pg_connection_shared_is_checked(const struct pg_shared *shared, int64_t now_ns);
+bool pg_shared_is_checked(const struct pg_shared *shared, int64_t now_ns);
 
 /*
  * ---- what an error of the server means for the statement that it answers ----

@@ -176,7 +176,7 @@ enum dlock_status pg_open(struct pg_connection *conn, int64_t deadline_ns, struc
     if (status == DLOCK_OK)
         status = pooler_check(conn, err);
     if (status == DLOCK_OK && !conn->for_messages &&
-        !pg_connection_shared_is_checked(conn->shared, pg_connection_now(conn)))
+        !pg_shared_is_checked(conn->shared, pg_connection_now(conn)))
         status = pg_schema_open(conn, err);
     return status;
 }

@@ -45,7 +45,7 @@ static const struct dlock_option_spec options[] = {
 static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)
 {
     (void)host;
-    if (!pg_connection_shared_init() || pg_connect_init() != 0)
+    if (!pg_shared_init() || pg_connect_init() != 0)
         return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory to start libpq");
     return DLOCK_OK;
 }
@@ -54,7 +54,7 @@ static enum dlock_status session_equip(struct pg_session *session, const struct 
                                        struct dlock_error *err)
 {
     session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) + 1;
-    session->shared = pg_connection_shared_find(&session->config, host);
+    session->shared = pg_shared_find(&session->config, host);
     if (session->wake_fd == 0 || session->shared == NULL)
         return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0, "no memory or descriptor for a session");
     session->conn.host = host;
@@ -96,7 +96,7 @@ static void session_close(void *self, bool forked)
     else
         pg_connect_close(&session->conn);
     if (session->shared != NULL && !forked)
-        pg_connection_shared_unref(session->shared);
+        pg_shared_unref(session->shared);
 }
 
 /* ---- one branch a slot: each strategy has slots of its own ---- */

@@ -15,7 +15,7 @@ struct answer {
 /* What is read after the deadline, when bytes have arrived already. */
 #define OVERDUE_READS 16
 
-/* The answer_next result. *result NULL: there is none. */
+/* The next result. *result NULL: there is none. */
 static enum dlock_status answer_next(struct pg_connection *conn, PGresult **result)
 {
     enum dlock_status status = DLOCK_OK;

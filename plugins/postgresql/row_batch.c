@@ -230,7 +230,7 @@ static void part_collect(struct part *part, const struct step *step, struct batc
         if (batch->answered[i] || !step->is_for(req))
             continue;
         if (step->enqueues && pg_row_lease_what(req) != PG_TAKE_TRY &&
-            pg_row_waiter_expect(batch->session->shared, req, &part->inbox, &ignored) != DLOCK_OK)
+            pg_waiter_expect(batch->session->shared, req, &part->inbox, &ignored) != DLOCK_OK)
             continue;
         part->ops[part->n] = batch->ops[i];
         part->reqs[part->n] = req;
@@ -514,7 +514,7 @@ enum dlock_status pg_row_unlock_batch(void *self, struct dlock_batch_op *const *
 {
     struct pg_session *session = self;
     for (size_t i = 0; i < n; i++) /* [UNL-4] */
-        pg_row_waiter_free(ops[i]->req->attempt);
+        pg_waiter_free(ops[i]->req->attempt);
     return run(session, ops, n, unlock_steps, unlock_alone, err);
 }
 

@@ -29,7 +29,7 @@ static void deliver_here(struct pg_listener *listener, char *lines)
         if (next != NULL)
             *next++ = '\0';
         if (strncmp(line, listener->channel, len) == 0 && line[len] == ' ') {
-            pg_row_listener_deliver(listener, line + len + 1);
+            pg_listener_deliver(listener, line + len + 1);
             continue;
         }
         if (to != lines)
@@ -108,7 +108,7 @@ static bool send_lines(struct pg_connection *conn, const PGresult *result, bool 
 
     sent = sent && some && strchr(lines, '\n') == NULL;
     if (listener != NULL)
-        pg_row_listener_tidy(listener);
+        pg_listener_tidy(listener);
     if (lines != NULL && listener != NULL)
         deliver_here(listener, lines);
     if (lines != NULL && lines[0] != '\0' && !sent)
@@ -189,7 +189,7 @@ enum dlock_status pg_row_lease_granted(struct pg_connection *conn, const struct 
     grant->fence = (uint64_t)fence;
     grant->fence_room = PG_FENCE_STEP - 1;
     grant->lease_ms = req->ttl_ms;
-    pg_row_waiter_free(req->attempt);
+    pg_waiter_free(req->attempt);
     return DLOCK_OK;
 }
 
@@ -218,7 +218,7 @@ enum dlock_status pg_row_lease_take_read(struct pg_connection *conn,
         grant->queue_position = (uint32_t)pg_query_number(result, row, 3);
         grant->fence = (uint64_t)fence;
         grant->lease_ms = conn->config->waiter_ttl_ms;
-        reported = pg_row_waiter_queued(req->attempt, grant->fence);
+        reported = pg_waiter_queued(req->attempt, grant->fence);
     }
     if (dlock_request_waiter(req) != 0 && !reported)
         grant->flags |= DLOCK_GRANT_UNREPORTED;
@@ -237,7 +237,7 @@ enum dlock_status pg_row_trylock(void *self, const struct dlock_request *req,
     enum dlock_status status = pg_connection_enter(conn, req->deadline_ns, err);
 
     if (status == DLOCK_OK && pg_row_lease_what(req) != PG_TAKE_TRY)
-        status = pg_row_waiter_expect(conn->shared, req, &inbox, err);
+        status = pg_waiter_expect(conn->shared, req, &inbox, err);
     if (status != DLOCK_OK)
         return status;
     take_params(conn, req, inbox, text, &params);
@@ -316,7 +316,7 @@ enum dlock_status pg_row_unlock(void *self, const struct dlock_request *req,
     bool held = false;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    pg_row_waiter_free(req->attempt); /* [UNL-4] */
+    pg_waiter_free(req->attempt); /* [UNL-4] */
     status = dlock_request_keep_ms(req) > 0 ? keep(&session->conn, req, &held, err)
                                             : release(&session->conn, req, false, &held, err);
     return status == DLOCK_OK ? pg_row_lease_unlocked(held, err) : status;
@@ -328,7 +328,7 @@ enum dlock_status pg_row_dequeue(void *self, const struct dlock_request *req,
     struct pg_session *session = self;
     bool held = false;
 
-    pg_row_waiter_free(req->attempt);
+    pg_waiter_free(req->attempt);
     return release(&session->conn, req, true, &held, err);
 }
 

@@ -104,7 +104,7 @@ static void deliver(struct pg_listener *listener, const char *text, bool by_lead
     (void)pthread_mutex_unlock(&listener->waiters.mutex);
 }
 
-void pg_row_listener_deliver(struct pg_listener *listener, const char *text)
+void pg_listener_deliver(struct pg_listener *listener, const char *text)
 {
     deliver(listener, text, false);
 }
@@ -303,9 +303,8 @@ static void read_and_lock(struct pg_listener *listener, int64_t until_ns)
     (void)pthread_mutex_lock(&listener->waiters.mutex);
 }
 
-void pg_row_listener_sleep_locked(struct pg_listener *listener, struct waiter *waiter,
-                                  struct pg_connection *own, const atomic_int *stop,
-                                  int64_t until_ns)
+void pg_listener_sleep_locked(struct pg_listener *listener, struct waiter *waiter,
+                              struct pg_connection *own, const atomic_int *stop, int64_t until_ns)
 {
     const int64_t now_ns = now(listener);
     const bool may_connect = now_ns >= listener->retry_ns;
@@ -325,7 +324,7 @@ void pg_row_listener_sleep_locked(struct pg_listener *listener, struct waiter *w
     waiters_led_locked(waiter);
 }
 
-void pg_row_listener_catch_up_locked(struct pg_listener *listener)
+void pg_listener_catch_up_locked(struct pg_listener *listener)
 {
     if (!listener->listening || !waiters_lead_locked(&listener->waiters))
         return;
@@ -339,7 +338,7 @@ void pg_row_listener_catch_up_locked(struct pg_listener *listener)
     waiters_hand_over_locked(&listener->waiters);
 }
 
-void pg_row_listener_tidy(struct pg_listener *listener)
+void pg_listener_tidy(struct pg_listener *listener)
 {
     int64_t idle_ns = atomic_load(&listener->idle_ns);
     struct waiters *waiters = &listener->waiters;
@@ -374,8 +373,8 @@ static const char *inbox_locked(const struct pg_listener *listener)
     return hears_locked(listener) ? listener->channel : NULL;
 }
 
-void pg_row_listener_add_locked(struct pg_listener *listener, struct pg_waiter *waiter,
-                                const unsigned char *token)
+void pg_listener_add_locked(struct pg_listener *listener, struct pg_waiter *waiter,
+                            const unsigned char *token)
 {
     waiters_add_locked(&listener->waiters, &waiter->base, token);
     waiter->listener = listener;
@@ -434,7 +433,7 @@ static struct pg_listener *listener_new(struct pg_shared *shared)
     return listener;
 }
 
-struct pg_listener *pg_row_listener_get(struct pg_shared *shared)
+struct pg_listener *pg_listener_get(struct pg_shared *shared)
 {
     struct pg_listener *listener = atomic_load(&shared->listener), *fresh = NULL;
 
@@ -453,10 +452,10 @@ struct pg_listener *pg_row_listener_get(struct pg_shared *shared)
 
 /* ---- an attempt that waits ---- */
 
-enum dlock_status pg_row_waiter_expect(struct pg_shared *shared, const struct dlock_request *req,
-                                       const char **to, struct dlock_error *err)
+enum dlock_status pg_waiter_expect(struct pg_shared *shared, const struct dlock_request *req,
+                                   const char **to, struct dlock_error *err)
 {
-    struct pg_listener *listener = pg_row_listener_get(shared);
+    struct pg_listener *listener = pg_listener_get(shared);
     struct pg_slot *slot = req->attempt;
     struct pg_waiter *waiter = slot->waiter;
 
@@ -465,16 +464,16 @@ enum dlock_status pg_row_waiter_expect(struct pg_shared *shared, const struct dl
     if (waiter == NULL || listener == NULL)
         return dlock_fail(err, PG_ORIGIN, DLOCK_NOMEM, 0,
                           "no memory, no descriptor for an event, or no random bytes");
-    pg_row_listener_tidy(listener);
+    pg_listener_tidy(listener);
     (void)pthread_mutex_lock(&listener->waiters.mutex);
     if (slot->waiter == NULL) {
-        pg_connection_shared_ref(shared);
-        pg_row_listener_add_locked(listener, waiter, req->token);
+        pg_shared_ref(shared);
+        pg_listener_add_locked(listener, waiter, req->token);
         waiter->base.interrupted = atomic_load(&slot->stop) != 0;
         waiter->base.number = dlock_request_waiter(req);
         slot->waiter = waiter;
     }
-    pg_row_listener_catch_up_locked(listener);
+    pg_listener_catch_up_locked(listener);
     waiter->unheard = !listener->listening;
     waiter->recheck = false;
     waiters_news_clear_locked(&waiter->base);
@@ -483,7 +482,7 @@ enum dlock_status pg_row_waiter_expect(struct pg_shared *shared, const struct dl
     return DLOCK_OK;
 }
 
-bool pg_row_waiter_queued(struct pg_slot *slot, uint64_t counter)
+bool pg_waiter_queued(struct pg_slot *slot, uint64_t counter)
 {
     struct pg_waiter *waiter = slot->waiter;
     struct pg_listener *listener = waiter != NULL ? waiter->listener : NULL;
@@ -498,7 +497,7 @@ bool pg_row_waiter_queued(struct pg_slot *slot, uint64_t counter)
     return hears;
 }
 
-void pg_row_waiter_free(struct pg_slot *slot)
+void pg_waiter_free(struct pg_slot *slot)
 {
     struct pg_waiter *waiter = slot->waiter;
     struct pg_shared *shared = waiter != NULL ? waiter->listener->shared : NULL;
@@ -508,11 +507,11 @@ void pg_row_waiter_free(struct pg_slot *slot)
         return;
     waiter_remove(waiter);
     free(waiter);
-    pg_connection_shared_unref(shared);
+    pg_shared_unref(shared);
 }
 
 void pg_row_forget(void *self, const struct dlock_request *req)
 {
     (void)self;
-    pg_row_waiter_free(req->attempt);
+    pg_waiter_free(req->attempt);
 }

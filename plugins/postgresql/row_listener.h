@@ -57,44 +57,43 @@ struct pg_listener {
 };
 
 /* The client's; NULL: no memory, no descriptor or no random bytes. */
-struct pg_listener *pg_row_listener_get(struct pg_shared *shared);
+struct pg_listener *pg_listener_get(struct pg_shared *shared);
 
-void pg_row_listener_add_locked(struct pg_listener *listener, struct pg_waiter *waiter,
-                                const unsigned char *token);
+void pg_listener_add_locked(struct pg_listener *listener, struct pg_waiter *waiter,
+                            const unsigned char *token);
 
 /* Takes in messages that have arrived, and the end of the connection. Gives the mutex up meanwhile.
  */
-void pg_row_listener_catch_up_locked(struct pg_listener *listener);
+void pg_listener_catch_up_locked(struct pg_listener *listener);
 
 /*
  * Sleeps until something may have changed for the waiter, which is watching, or until until_ns.
  * Gives the mutex up meanwhile. The leader connects if there is no connection; `own` is the
  * connection of its session, for the target and for the test of a pooler, and *stop ends that.
  */
-void pg_row_listener_sleep_locked(struct pg_listener *listener, struct waiter *waiter,
-                                  struct pg_connection *own, const atomic_int *stop,
-                                  int64_t until_ns);
+void pg_listener_sleep_locked(struct pg_listener *listener, struct waiter *waiter,
+                              struct pg_connection *own, const atomic_int *stop, int64_t until_ns);
 
 /* What a message says to the waiter with its token. Others and nonsense are left out. */
-void pg_row_listener_deliver(struct pg_listener *listener, const char *text);
+void pg_listener_deliver(struct pg_listener *listener, const char *text);
 
 /* Ends the connection of a client whose last waiter has gone some time ago. Cheap; call it often.
  */
-void pg_row_listener_tidy(struct pg_listener *listener);
+void pg_listener_tidy(struct pg_listener *listener);
 
 /* ---- an attempt that waits ---- */
 
 /* Before a request with ENQUEUE or REFRESH leaves. OK sets *to: where to tell of the grant, NULL:
  * nowhere. NOMEM otherwise. */
-enum dlock_status pg_row_waiter_expect(struct pg_shared *shared, const struct dlock_request *req,
-                                       const char **to, struct dlock_error *err);
+enum dlock_status pg_waiter_expect(struct pg_shared *shared, const struct dlock_request *req,
+                                   const char **to, struct dlock_error *err);
 
 /* The store answered "queued" and showed its counter: grants up to that have run out. Harmless for
  * an attempt that did not expect it. Returns whether a message can tell of the grant [ANY-4]. */
-bool pg_row_waiter_queued(struct pg_slot *slot, uint64_t counter);
+bool pg_waiter_queued(struct pg_slot *slot, uint64_t counter);
 
 /* The attempt waits no more: OK of trylock, unlock, dequeue, forget. Harmless when nothing was set
  * up. */
-void pg_row_waiter_free(struct pg_slot *slot);
+void pg_waiter_free(struct pg_slot *slot);
 
 #endif

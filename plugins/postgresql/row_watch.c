@@ -100,7 +100,7 @@ static enum dlock_status watch_locked(struct pg_listener *listener, struct pg_se
         }
         if (must_poll_locked(listener, now_ns) && poll_ns < until_ns)
             until_ns = poll_ns;
-        pg_row_listener_sleep_locked(listener, &waiter->base, conn, &slot->stop, until_ns);
+        pg_listener_sleep_locked(listener, &waiter->base, conn, &slot->stop, until_ns);
     }
     return status;
 }
@@ -157,7 +157,7 @@ static enum dlock_status any_locked(struct pg_listener *listener, struct pg_conn
     struct waiters *waiters = &listener->waiters;
     const size_t room = *count;
 
-    pg_row_listener_catch_up_locked(listener);
+    pg_listener_catch_up_locked(listener);
     for (;;) {
         const bool interrupted = any_interrupted_locked(listener);
 
@@ -168,8 +168,7 @@ static enum dlock_status any_locked(struct pg_listener *listener, struct pg_conn
             return DLOCK_CANCELED;
         if (pg_connection_now(conn) >= deadline_ns)
             return DLOCK_TIMEOUT;
-        pg_row_listener_sleep_locked(listener, &waiters->any, conn, &listener->any_stop,
-                                     deadline_ns);
+        pg_listener_sleep_locked(listener, &waiters->any, conn, &listener->any_stop, deadline_ns);
     }
 }
 
@@ -177,7 +176,7 @@ enum dlock_status pg_row_wait_any(void *self, uint32_t *numbers, size_t *count, 
                                   struct dlock_error *err)
 {
     struct pg_session *session = self;
-    struct pg_listener *listener = pg_row_listener_get(session->shared);
+    struct pg_listener *listener = pg_listener_get(session->shared);
     struct waiters *waiters = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -208,8 +207,8 @@ void pg_row_interrupt(void *self, const struct dlock_request *req)
 {
     struct pg_session *session = self;
     static const uint64_t one = 1;
-    struct pg_listener *listener = req != NULL ? atomic_load(&session->shared->listener)
-                                               : pg_row_listener_get(session->shared);
+    struct pg_listener *listener =
+        req != NULL ? atomic_load(&session->shared->listener) : pg_listener_get(session->shared);
     struct pg_slot *slot = req != NULL ? req->attempt : NULL;
 
     if (slot == NULL) {

@@ -29,9 +29,8 @@ static void expect(struct dlt_session *session, struct dlt_request *request)
 {
     const char *to = NULL;
 
-    cr_assert_eq(
-        pg_row_waiter_expect(session_of(session)->shared, &request->req, &to, &session->err),
-        DLOCK_OK);
+    cr_assert_eq(pg_waiter_expect(session_of(session)->shared, &request->req, &to, &session->err),
+                 DLOCK_OK);
     listener = atomic_load(&session_of(session)->shared->listener);
     cr_assert_str_eq(to, listener->channel);
 }
@@ -47,9 +46,9 @@ static void setup(void)
 static void teardown(void)
 {
     if (b.req.attempt != NULL)
-        pg_row_waiter_free(b.req.attempt);
+        pg_waiter_free(b.req.attempt);
     if (c.req.attempt != NULL)
-        pg_row_waiter_free(c.req.attempt);
+        pg_waiter_free(c.req.attempt);
     close_all();
     dlt_postgres_stop(&server);
 }
@@ -66,8 +65,8 @@ static void hear(struct dlt_session *session, struct dlt_request *request, int64
     (void)pthread_mutex_lock(&listener->waiters.mutex);
     waiter->base.watching = true;
     while (waiter->fence == before && !waiter->recheck && dlt_host_now(session->shared) < until_ns)
-        pg_row_listener_sleep_locked(listener, &waiter->base, &session_of(session)->conn, NULL,
-                                     until_ns);
+        pg_listener_sleep_locked(listener, &waiter->base, &session_of(session)->conn, NULL,
+                                 until_ns);
     waiter->base.watching = false;
     waiters_hand_over_locked(&listener->waiters);
     (void)pthread_mutex_unlock(&listener->waiters.mutex);
@@ -246,16 +245,16 @@ Test(pg_listener, PROTOCOL_a_peer_that_begins_a_copy)
 Test(pg_listener, C13_the_connection_stays_for_some_seconds_after_the_last_waiter)
 {
     listen_now();
-    pg_row_waiter_free(b.req.attempt);
-    pg_row_listener_tidy(listener);
+    pg_waiter_free(b.req.attempt);
+    pg_listener_tidy(listener);
     await_listening("1");
     dlt_host_advance(&two.host, 6000);
     expect(&two, &b); /* somebody waits again, which comes first or not */
-    pg_row_listener_tidy(listener);
-    pg_row_waiter_free(b.req.attempt);
-    pg_row_listener_tidy(listener);
+    pg_listener_tidy(listener);
+    pg_waiter_free(b.req.attempt);
+    pg_listener_tidy(listener);
     dlt_host_advance(&two.host, 6000);
-    pg_row_listener_tidy(listener);
+    pg_listener_tidy(listener);
     await_listening("0");
     cr_assert_not(listener->listening);
     listen_now();

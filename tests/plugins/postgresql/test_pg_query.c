@@ -34,7 +34,7 @@ static void begin(const char *const *args)
     cr_assert_eq(pg_config_init(&config, &s.target, &s.err), DLOCK_OK, "%s", s.err.message);
     conn = (struct pg_connection){.config = &config,
                                   .host = &s.host.table,
-                                  .shared = pg_connection_shared_find(&config, &s.host.table),
+                                  .shared = pg_shared_find(&config, &s.host.table),
                                   .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                   .for_messages = true};
     cr_assert_eq(pg_open(&conn, dlt_host_in(&s.host, 5000), &err), DLOCK_OK, "%s", err.message);
@@ -50,7 +50,7 @@ static void tear_down(void)
     PQclear(result);
     (void)close(conn.wake_fd);
     pg_connect_close(&conn);
-    pg_connection_shared_unref(conn.shared);
+    pg_shared_unref(conn.shared);
     dlt_postgres_stop(&server);
 }
 

@@ -254,7 +254,7 @@ Test(pg_stray, a_client_that_listened_leaves_no_answer_behind)
     cr_assert_eq(dlt_try(&one, &a), DLOCK_OK, "%s", one.err.message);
     queue_up(&two, &b);
     (void)snprintf(channel, sizeof channel, "%s",
-                   pg_row_listener_get(((struct pg_session *)two.self)->shared)->channel);
+                   pg_listener_get(((struct pg_session *)two.self)->shared)->channel);
     pid = dlt_postgres_ask(
         &server, "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN %s%%'", channel);
     backend = (pid_t)strtol(pid, NULL, 10);

@@ -161,9 +161,9 @@ static void begin(void)
     dlt_session_sql(&scene.session, dlock_plugin_postgresql(), "postgresql", "127.0.0.1:1");
     FUZZ_CHECK(pg_config_init(&scene.config, &scene.session.target, &scene.session.err) == DLOCK_OK,
                "%s", scene.session.err.message);
-    shared = pg_connection_shared_find(&scene.config, &scene.session.host.table);
+    shared = pg_shared_find(&scene.config, &scene.session.host.table);
     FUZZ_CHECK(shared != NULL, "no memory");
-    scene.listener = pg_row_listener_get(shared);
+    scene.listener = pg_listener_get(shared);
     FUZZ_CHECK(scene.listener != NULL, "no listener");
     memcpy(scene.listener->channel, CHANNEL, sizeof CHANNEL);
     scene.conn = (struct pg_connection){.config = &scene.config,
@@ -174,7 +174,7 @@ static void begin(void)
                                         .dead = true};
     for (int i = 0; i < WAITERS; i++) {
         memset(token, 'a' + i, sizeof token);
-        pg_row_listener_add_locked(scene.listener, &scene.waiters[i], token);
+        pg_listener_add_locked(scene.listener, &scene.waiters[i], token);
     }
 }
 
@@ -202,7 +202,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (text == NULL)
         return 0;
     message_expect(text);
-    pg_row_listener_deliver(scene.listener, text);
+    pg_listener_deliver(scene.listener, text);
     waiters_check();
     free(text);
     return 0;
