@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include "errmap.h"
-
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>

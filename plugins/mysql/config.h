@@ -8,6 +8,14 @@
 #include <dlock/plugin.h>
 #include <stdbool.h>
 
+#define MY_ORIGIN "mysql"
+
+#ifdef __clang_analyzer__
+/* The analyzer does not see what a variadic function returns. */
+#define dlock_fail(err, origin, status, ...) \
+    ((void)dlock_fail(err, origin, status, __VA_ARGS__), (status))
+#endif
+
 #define MY_PREFIX_MAX 32
 
 enum my_strategy { MY_ROW, MY_INSERT, MY_SESSION };

@@ -17,4 +17,7 @@ void my_connect_close(struct my_connection *conn);
 /* In the child of a fork: closes the descriptor only. */
 void my_connect_after_fork(struct my_connection *conn);
 
+/* No more calls for this client (conn->host) come. */
+void my_connect_end(const void *client);
+
 #endif

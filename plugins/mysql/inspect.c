@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "inspect.h"
 
-#include "added_table.h"
-#include "execute.h"
 #include "lib/hex.h"
 #include "query.h"
-#include "queue.h"
-#include "transaction.h"
+#include "row_queue.h"
+#include "schema.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,11 +67,11 @@ static enum dlock_status holders_select(struct my_connection *conn, enum my_stat
                                         struct dlock_error *err)
 {
     struct dlock_error why = DLOCK_ERROR_INIT;
-    enum dlock_status status = my_execute(conn, which, &why);
+    enum dlock_status status = my_statements_run(conn, which, &why);
 
-    if (my_added_table_is_hidden(status, &why) && conn->with_data) {
+    if (my_schema_is_hidden(status, &why) && conn->with_data) {
         atomic_store(&conn->tables->has_data, false);
-        return my_execute(conn, which, err);
+        return my_statements_run(conn, which, err);
     }
     return status == DLOCK_OK ? DLOCK_OK
                               : dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);
@@ -87,15 +85,15 @@ static enum dlock_status permits_report(struct my_connection *conn, const long l
     struct dlock_error why = DLOCK_ERROR_INIT;
     enum dlock_status status = holders_select(conn, MY_INSPECT_PERMITS, &why);
 
-    if (my_added_table_is_hidden(status, &why)) {
+    if (my_schema_is_hidden(status, &why)) {
         *stop = name_report(conn, number, waiters, fn, arg);
         return DLOCK_OK;
     }
     if (status != DLOCK_OK)
         return dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);
-    while (!*stop && my_execute_fetch(conn, MY_INSPECT_PERMITS))
+    while (!*stop && my_statements_fetch(conn, MY_INSPECT_PERMITS))
         *stop = permit_report(&conn->row, waiters, fn, arg);
-    my_execute_done(conn, MY_INSPECT_PERMITS);
+    my_statements_done(conn, MY_INSPECT_PERMITS);
     return DLOCK_OK;
 }
 
@@ -139,7 +137,7 @@ static enum dlock_status waiters_count(struct my_connection *conn, uint32_t *wai
     if (queue != NULL && strlen(queue) <= QUEUE_TEXT_MOST) {
         dl_hex_encode(hex, (const unsigned char *)queue, strlen(queue));
         conn->input.leases = hex;
-        text = my_execute_text(conn, MY_WAITERS);
+        text = my_statements_text(conn, MY_WAITERS);
     }
     if (text != NULL)
         status = my_query_select(conn, text, 1, &result, err);
@@ -166,7 +164,7 @@ static enum dlock_status row_free(struct my_connection *conn, bool *is_free,
     *is_free = false;
     if (conn->config->strategy != MY_SESSION)
         return DLOCK_OK;
-    text = my_execute_text(conn, MY_PROBE_FREE);
+    text = my_statements_text(conn, MY_PROBE_FREE);
     if (text == NULL)
         return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
     conn->in_transaction = true;
@@ -175,13 +173,14 @@ static enum dlock_status row_free(struct my_connection *conn, bool *is_free,
     if (status == DLOCK_OK && results.list[0] != NULL)
         *is_free = mysql_num_rows(results.list[0]) > 0;
     my_query_results_free(&results);
-    my_transaction_end_read(conn);
+    my_query_end_read(conn);
     free(text);
     return status;
 }
 
-enum dlock_status my_inspect(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
-                             struct dlock_error *err)
+/* Of the name in conn->input. */
+static enum dlock_status name_inspect(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
+                                      struct dlock_error *err)
 {
     bool is_free = false, stop = false;
     struct my_row named = {.number = {0}};
@@ -197,21 +196,22 @@ enum dlock_status my_inspect(struct my_connection *conn, dlock_holder_fn *fn, vo
     status = holders_select(conn, MY_INSPECT, err);
     if (status != DLOCK_OK)
         return status;
-    while (!stop && my_execute_fetch(conn, MY_INSPECT)) {
+    while (!stop && my_statements_fetch(conn, MY_INSPECT)) {
         if (conn->row.number[0] == IN_PERMITS)
             named = conn->row;
         else
             stop = report(&conn->row, waiters, fn, arg);
     }
-    my_execute_done(conn, MY_INSPECT);
+    my_statements_done(conn, MY_INSPECT);
     if (named.number[0] == IN_PERMITS && !stop)
         status = permits_report(conn, named.number, waiters, fn, arg, &stop, err);
-    my_transaction_end_read(conn);
+    my_query_end_read(conn);
     return status;
 }
 
-enum dlock_status my_inspect_list(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
-                                  struct dlock_error *err)
+/* Of the names that begin with the one in conn->input. */
+static enum dlock_status names_inspect(struct my_connection *conn, dlock_holder_fn *fn, void *arg,
+                                       struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
     bool stop = false;
@@ -220,18 +220,40 @@ enum dlock_status my_inspect_list(struct my_connection *conn, dlock_holder_fn *f
     status = holders_select(conn, MY_LIST, err);
     if (status != DLOCK_OK)
         return status;
-    while (status == DLOCK_OK && !stop && my_execute_fetch(conn, MY_LIST)) {
+    while (status == DLOCK_OK && !stop && my_statements_fetch(conn, MY_LIST)) {
         struct my_row row = conn->row;
         bool is_free = false;
 
-        my_execute_input_name(conn, row.bytes[0], (uint32_t)row.length[0]);
+        my_statements_input_name(conn, row.bytes[0], (uint32_t)row.length[0]);
         status = row_free(conn, &is_free, err);
         if (status == DLOCK_OK && row.number[0] == IN_PERMITS)
             status = permits_report(conn, row.number, UINT32_MAX, fn, arg, &stop, err);
         else if (status == DLOCK_OK && !is_free)
             stop = report(&row, UINT32_MAX, fn, arg);
     }
-    my_execute_done(conn, MY_LIST);
-    my_transaction_end_read(conn);
+    my_statements_done(conn, MY_LIST);
+    my_query_end_read(conn);
     return status;
+}
+
+enum dlock_status my_inspect_name(void *self, const unsigned char *name, uint32_t name_len,
+                                  int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                  struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = my_connection_enter(&session->conn, deadline_ns, err);
+
+    my_statements_input_name(&session->conn, name, name_len);
+    return status == DLOCK_OK ? name_inspect(&session->conn, fn, arg, err) : status;
+}
+
+enum dlock_status my_inspect_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                  int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                  struct dlock_error *err)
+{
+    struct my_session *session = self;
+    enum dlock_status status = my_connection_enter(&session->conn, deadline_ns, err);
+
+    my_statements_input_name(&session->conn, prefix, prefix_len);
+    return status == DLOCK_OK ? names_inspect(&session->conn, fn, arg, err) : status;
 }

@@ -5,16 +5,11 @@
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
 #include "connect.h"
-#include "execute.h"
 #include "inspect.h"
 #include "net/tls.h"
 #include "open.h"
 #include "probe.h"
-#include "queue.h"
-#include "renew.h"
-#include "row_batch.h"
-#include "row_lease.h"
-#include "row_watch.h"
+#include "row.h"
 #include "session_lock.h"
 
 #include <sys/eventfd.h>
@@ -97,33 +92,6 @@ static void session_close(void *self, bool forked)
         my_shared_unref(session->shared);
 }
 
-static bool is_session_lock(const struct my_session *session)
-{
-    return session->config.strategy == MY_SESSION;
-}
-
-static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
-                                         struct dlock_grant *grant, struct dlock_error *err)
-{
-    struct my_session *session = self;
-    enum dlock_status status = my_connection_enter(&session->conn, req->deadline_ns, err);
-
-    if (status != DLOCK_OK)
-        return status;
-    if (is_session_lock(session))
-        return my_session_lock_try(session, req, grant, err);
-    return my_lease_try(&session->conn, req, grant, err);
-}
-
-static enum dlock_status session_lock(void *self, const struct dlock_request *req,
-                                      struct dlock_grant *grant, struct dlock_error *err)
-{
-    struct my_session *session = self;
-    enum dlock_status status = my_connection_enter(&session->conn, req->deadline_ns, err);
-
-    return status == DLOCK_OK ? my_session_lock_wait(session, req, grant, err) : status;
-}
-
 static void session_interrupt(void *self, const struct dlock_request *req)
 {
     const struct my_session *session = self;
@@ -136,105 +104,38 @@ static void session_interrupt(void *self, const struct dlock_request *req)
     (void)put;
 }
 
-static enum dlock_status session_watch(void *self, const struct dlock_request *req,
-                                       struct dlock_grant *grant, struct dlock_error *err)
-{
-    struct my_session *session = self;
-    enum dlock_status status = my_connection_enter(&session->conn, req->deadline_ns, err);
+/* ---- one branch a slot: each strategy has slots of its own ---- */
 
-    (void)grant;
-    return status == DLOCK_OK ? my_watch(session, req, err) : status;
+static bool is_session_lock(const struct my_session *session)
+{
+    return session->config.strategy == MY_SESSION;
 }
 
-static void session_forget(void *self, const struct dlock_request *req)
+static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
+                                         struct dlock_grant *grant, struct dlock_error *err)
 {
-    struct my_slot *slot = req->attempt;
-
-    (void)self;
-    if (slot->queue != NULL)
-        my_queue_drop(slot->queue);
-    slot->queue = NULL;
+    return (is_session_lock(self) ? my_session_trylock : my_row_trylock)(self, req, grant, err);
 }
 
 static enum dlock_status session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                                        int64_t deadline_ns, struct dlock_error *err)
 {
-    struct my_session *session = self;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    if (is_session_lock(session)) {
-        ops[0]->status = my_session_lock_renew(session, ops[0], deadline_ns, err);
-        return DLOCK_OK;
-    }
-    status = my_connection_enter(&session->conn, deadline_ns, err);
-    if (status == DLOCK_OK)
-        my_renew(&session->conn, ops, n, err);
-    return status;
+    return (is_session_lock(self) ? my_session_renew : my_row_renew)(self, ops, n, deadline_ns,
+                                                                     err);
 }
 
 static enum dlock_status session_unlock(void *self, const struct dlock_request *req,
                                         struct dlock_error *err)
 {
-    struct my_session *session = self;
-
-    return is_session_lock(session) ? my_session_lock_unlock(session, req, err)
-                                    : my_lease_unlock(&session->conn, req, err);
-}
-
-static enum dlock_status session_trylock_batch(void *self, struct dlock_batch_op *const *ops,
-                                               size_t n, struct dlock_error *err)
-{
-    struct my_session *session = self;
-
-    return my_lease_batch_try(&session->conn, ops, n, err);
-}
-
-static enum dlock_status session_unlock_batch(void *self, struct dlock_batch_op *const *ops,
-                                              size_t n, struct dlock_error *err)
-{
-    struct my_session *session = self;
-
-    (void)err;
-    my_lease_batch_unlock(&session->conn, ops, n);
-    return DLOCK_OK;
-}
-
-static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                         int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                         struct dlock_error *err)
-{
-    struct my_session *session = self;
-    enum dlock_status status = my_connection_enter(&session->conn, deadline_ns, err);
-
-    my_execute_input_name(&session->conn, name, name_len);
-    return status == DLOCK_OK ? my_inspect(&session->conn, fn, arg, err) : status;
-}
-
-static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                      struct dlock_error *err)
-{
-    struct my_session *session = self;
-    enum dlock_status status = my_connection_enter(&session->conn, deadline_ns, err);
-
-    my_execute_input_name(&session->conn, prefix, prefix_len);
-    return status == DLOCK_OK ? my_inspect_list(&session->conn, fn, arg, err) : status;
+    return (is_session_lock(self) ? my_session_unlock : my_row_unlock)(self, req, err);
 }
 
 static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
                                        const char *owner, int64_t deadline_ns,
                                        struct dlock_error *err)
 {
-    struct my_session *session = self;
-    enum dlock_status status = DLOCK_INTERNAL;
-
-    if (is_session_lock(session))
-        return dlock_fail(err, MY_ORIGIN, DLOCK_UNSUPPORTED, 0,
-                          "strategy=session has no break: KILL the holder's connection, as "
-                          "plugins/mysql/README.md shows");
-    status = my_connection_enter(&session->conn, deadline_ns, err);
-    my_execute_input_name(&session->conn, name, name_len);
-    return status == DLOCK_OK ? my_lease_break(&session->conn, owner, err) : status;
+    return (is_session_lock(self) ? my_session_break : my_row_break)(self, name, name_len, owner,
+                                                                     deadline_ns, err);
 }
 
 static enum dlock_status session_probe(void *self, int64_t deadline_ns,
@@ -260,16 +161,16 @@ static const struct dlock_backend_ops ops = {
     .trylock = session_trylock,
     .renew = session_renew,
     .unlock = session_unlock,
-    .inspect = session_inspect,
-    .lock = session_lock,
-    .watch = session_watch,
+    .inspect = my_inspect_name,
+    .lock = my_session_lock,
+    .watch = my_row_watch,
     .interrupt = session_interrupt,
-    .forget = session_forget,
-    .list = session_list,
+    .forget = my_row_forget,
+    .list = my_inspect_list,
     .break_lock = session_break,
     .probe = session_probe,
-    .trylock_batch = session_trylock_batch,
-    .unlock_batch = session_unlock_batch,
+    .trylock_batch = my_row_trylock_batch,
+    .unlock_batch = my_row_unlock_batch,
 };
 
 static const struct dlock_plugin plugin = {

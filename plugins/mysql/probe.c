@@ -3,8 +3,6 @@
 
 #include "query.h"
 #include "schema.h"
-#include "setup.h"
-#include "transaction.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +178,6 @@ enum dlock_status my_probe(struct my_connection *conn, dlock_check_fn *fn, void 
     }
     if (status == DLOCK_OK)
         status = report_connections(conn, fn, arg, err);
-    my_transaction_end_read(conn);
+    my_query_end_read(conn);
     return status;
 }

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "query.h"
 
-#include "async.h"
-
 /* The answer to the query that was sent, or to the next one of several. *result may be NULL after
  * OK. */
 static enum dlock_status answer(struct my_connection *conn, struct my_call *call,
                                 MYSQL_RES **result, struct dlock_error *err)
 {
-    enum dlock_status status = my_async_run(conn, call);
+    enum dlock_status status = my_connection_call(conn, call);
 
     *result = NULL;
     if (status == DLOCK_OK && !call->failed && mysql_field_count(conn->mysql) > 0) {
         call->kind = MY_STORE;
-        status = my_async_run(conn, call);
+        status = my_connection_call(conn, call);
         call->failed = call->result == NULL;
     }
     if (status != DLOCK_OK)
@@ -83,7 +81,7 @@ enum dlock_status my_query(struct my_connection *conn, const char *text, struct 
 static enum dlock_status ping_run(struct my_connection *conn, struct dlock_error *err)
 {
     struct my_call call = {.kind = MY_QUERY, .text = "DO 0", .pending = conn->ping_wait};
-    enum dlock_status status = my_async_resume(conn, &call);
+    enum dlock_status status = my_connection_resume(conn, &call);
 
     conn->ping_wait = status == DLOCK_TIMEOUT ? call.pending : 0;
     if (status == DLOCK_TIMEOUT)
@@ -109,4 +107,62 @@ enum dlock_status my_query_ping(struct my_connection *conn, struct dlock_error *
     enum dlock_status status = my_query_catch_up(conn, err);
 
     return status == DLOCK_OK ? ping_run(conn, err) : status;
+}
+
+/* ---- transactions ---- */
+
+enum dlock_status my_query_begin(struct my_connection *conn, struct dlock_error *err)
+{
+    conn->in_transaction = true;
+    return my_query(conn, "BEGIN", err);
+}
+
+/* The locks of a transaction that goes on would never be given back. */
+static enum dlock_status transaction_end(struct my_connection *conn, const char *text,
+                                         struct dlock_error *err)
+{
+    enum dlock_status status = my_query(conn, text, err);
+
+    if (status == DLOCK_OK && my_query_is_in_transaction(conn))
+        conn->dead = true;
+    return status;
+}
+
+enum dlock_status my_query_commit(struct my_connection *conn, struct dlock_error *err)
+{
+    conn->in_transaction = false;
+    return transaction_end(conn, "COMMIT", err);
+}
+
+void my_query_rollback(struct my_connection *conn)
+{
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+
+    if (!conn->dead && transaction_end(conn, "ROLLBACK", &ignored) != DLOCK_OK)
+        conn->dead = true;
+    conn->in_transaction = false;
+}
+
+static unsigned server_status(const struct my_connection *conn)
+{
+    unsigned status = 0;
+
+    return mariadb_get_infov(conn->mysql, MARIADB_CONNECTION_SERVER_STATUS, &status) == 0 ? status
+                                                                                          : 0;
+}
+
+bool my_query_is_in_transaction(const struct my_connection *conn)
+{
+    return (server_status(conn) & SERVER_STATUS_IN_TRANS) != 0;
+}
+
+bool my_query_autocommits(const struct my_connection *conn)
+{
+    return (server_status(conn) & SERVER_STATUS_AUTOCOMMIT) != 0;
+}
+
+void my_query_end_read(struct my_connection *conn)
+{
+    if (!conn->dead && my_query_is_in_transaction(conn))
+        my_query_rollback(conn);
 }

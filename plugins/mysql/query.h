@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* query.h - statements that are sent as text. */
+/* query.h - statements that are sent as text, and transactions. */
 #ifndef MY_QUERY_H
 #define MY_QUERY_H
 
@@ -38,5 +38,24 @@ enum dlock_status my_query_catch_up(struct my_connection *conn, struct dlock_err
  * Without an answer a SELECT is UNAVAILABLE: it changes nothing. */
 enum dlock_status my_query_select(struct my_connection *conn, const char *text, unsigned columns,
                                   MYSQL_RES **result, struct dlock_error *err);
+
+/* ---- transactions, and what the server says of them ---- */
+
+enum dlock_status my_query_begin(struct my_connection *conn, struct dlock_error *err);
+
+/* UNKNOWN: sent, and no answer. */
+enum dlock_status my_query_commit(struct my_connection *conn, struct dlock_error *err);
+
+/* The answer does not matter: a connection that fails here is dead. So is a connection that has a
+ * transaction open after this or after a commit. */
+void my_query_rollback(struct my_connection *conn);
+
+/* Whether the server's last answer, unless it was an error, said that a transaction is open; */
+bool my_query_is_in_transaction(const struct my_connection *conn);
+/* that autocommit is on. */
+bool my_query_autocommits(const struct my_connection *conn);
+
+/* After a SELECT: with autocommit off it may have begun a transaction. */
+void my_query_end_read(struct my_connection *conn);
 
 #endif

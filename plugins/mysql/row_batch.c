@@ -1,30 +1,355 @@
 /* SPDX-License-Identifier: MIT */
-#include "row_batch.h"
+#include "row.h"
 
-#include "batch.h"
 #include "lib/batch_deadline.h"
-#include "queue.h"
+#include "lib/hex.h"
+#include "query.h"
 #include "row_lease.h"
+#include "row_queue.h"
 #include "row_shared.h"
-#include "setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * ---- one exchange for the leases of many names ----
+ *
+ * The statements of an exchange are sent in one piece, and each is a transaction of its own: a
+ * client that is stopped has locked no row (ADR 0015). Each reads or writes the rows of all names,
+ * in the order of the primary key, and fails at once where another transaction has locked one of
+ * them: it waits for none, and so no two of them wait for each other. On MySQL, which cannot say
+ * that for one statement, they wait for a second, and their order keeps them from a deadlock.
+ */
+
+#define BATCH_MOST       64
+#define BATCH_STATEMENTS 4
+
+enum item_state {
+    ITEM_OPEN,
+    ITEM_MISSING, /* there is no row of the name */
+    ITEM_ALONE,   /* it needs a call of its own */
+    ITEM_LAST,    /* needs a single call, after those of ITEM_ALONE: it may wait for a row */
+    ITEM_DONE     /* op has the answer */
+};
+
+struct item {
+    struct dlock_batch_op *op;
+    enum item_state state;
+    bool repeated; /* a statement before this one may have been executed */
+    /* What MY_READ_ALL or MY_OVER_ALL found. */
+    bool found;
+    bool is_ours;     /* the token of the request holds the name, or held it last */
+    bool is_unlocked; /* of MY_OVER_ALL, row: that token has been given back */
+    bool has_permits; /* or is kept */
+    int64_t left_us, readers_us;
+    uint64_t fence;
+};
+
+/* The statements before the first one that failed. */
+struct batch_answer {
+    size_t count;
+    uint64_t affected[BATCH_STATEMENTS];
+};
+
+/* The columns of MY_READ_ALL. */
+enum { NAME, TOKEN, LEFT_US, READERS_US, FENCE, COLUMNS };
+
+/* ---- names ---- */
+
+static int names_compare(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+    int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
+
+    return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
+}
+
+static int items_compare(const void *a, const void *b)
+{
+    const struct item *const *x = a, *const *y = b;
+    const struct dlock_request *p = (*x)->op->req, *q = (*y)->op->req;
+
+    return names_compare(p->name, p->name_len, q->name, q->name_len);
+}
+
+/* Puts items into the order of their names. */
+static void items_sort(struct item **items, size_t n)
+{
+    qsort(items, n, sizeof *items, items_compare);
+}
+
+static bool is_same_name(const struct item *a, const struct item *b)
+{
+    return items_compare(&a, &b) == 0;
+}
+
+static struct item *item_find(struct item *const *items, size_t n, const char *name, size_t len)
+{
+    size_t first = 0, end = n;
+
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        const struct dlock_request *req = items[middle]->op->req;
+        const int order = names_compare(name, len, req->name, req->name_len);
+
+        if (order == 0)
+            return items[middle];
+        if (order < 0)
+            end = middle;
+        else
+            first = middle + 1;
+    }
+    return NULL;
+}
+
+/* ---- the text ---- */
+
+/* What a name and a label take in the longest exchange, which has eight lists: less than the least
+ * max_allowed_packet (open.c), with the statements themselves. */
+#define LISTS_MOST 8
+#define TEXT_MOST  56000
+#define NAME_ROOM  (sizeof " WHEN x'' THEN x''" + 2 * DLOCK_TOKEN_SIZE)
+
+/* How many of the elements one exchange has room for, at least one. */
+static size_t batch_room(struct dlock_batch_op *const *ops, size_t n)
+{
+    size_t room = 0, count = 0;
+
+    while (count < n && count < BATCH_MOST) {
+        const struct dlock_request *req = ops[count]->req;
+
+        room += LISTS_MOST * (2 * req->name_len + NAME_ROOM);
+        room += req->label != NULL ? 2 * strnlen(req->label, MY_LABEL_MAX) : 0;
+        if (count > 0 && room > TEXT_MOST)
+            break;
+        count++;
+    }
+    return count;
+}
+
+enum list { NAMES, ROWS, TOKENS, LABELS, TTLS, LISTS };
+
+static void hex_write(FILE *out, const void *bytes, size_t len)
+{
+    char hex[2 * MY_NAME_MAX + 1];
+
+    dl_hex_encode(hex, bytes, len < MY_NAME_MAX ? len : MY_NAME_MAX);
+    (void)fprintf(out, "x'%s'", hex);
+}
+
+static const char *label_of(const struct dlock_request *req)
+{
+    return req->label != NULL ? req->label : "";
+}
+
+static void value_write(FILE *out, enum list list, const struct dlock_request *req)
+{
+    if (list == TOKENS)
+        hex_write(out, req->token, sizeof req->token);
+    else if (list == LABELS)
+        hex_write(out, label_of(req), strnlen(label_of(req), MY_LABEL_MAX));
+    else
+        (void)fprintf(out, "%lld", (long long)req->ttl_ms * MY_US_PER_MS);
+}
+
+static bool is_same_value(enum list list, const struct dlock_request *a,
+                          const struct dlock_request *b)
+{
+    if (list == LABELS)
+        return strcmp(label_of(a), label_of(b)) == 0;
+    return list == TTLS && a->ttl_ms == b->ttl_ms;
+}
+
+/* The value that all items have, or one for each name. */
+static void values_write(FILE *out, enum list list, struct item *const *items, size_t n)
+{
+    const struct dlock_request *first = items[0]->op->req;
+    size_t same = 1;
+
+    while (same < n && is_same_value(list, first, items[same]->op->req))
+        same++;
+    if (same == n) {
+        value_write(out, list, first);
+        return;
+    }
+    (void)fputs("CASE name", out);
+    for (size_t i = 0; i < n; i++) {
+        const struct dlock_request *req = items[i]->op->req;
+
+        (void)fputs(" WHEN ", out);
+        hex_write(out, req->name, req->name_len);
+        (void)fputs(" THEN ", out);
+        value_write(out, list, req);
+    }
+    (void)fputs(" END", out);
+}
+
+static void names_write(FILE *out, enum list list, struct item *const *items, size_t n)
+{
+    static const char *const before[] = {[NAMES] = ",", [ROWS] = " UNION ALL SELECT "};
+
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            (void)fputs(before[list], out);
+        else if (list == ROWS)
+            (void)fputs("SELECT ", out);
+        hex_write(out, items[i]->op->req->name, items[i]->op->req->name_len);
+        if (list == ROWS && i == 0)
+            (void)fputs(" AS name", out);
+    }
+}
+
+/* For free(); NULL: no memory. */
+static char *list_make(enum list list, struct item *const *items, size_t n)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        return NULL;
+    if (list == NAMES || list == ROWS)
+        names_write(out, list, items, n);
+    else
+        values_write(out, list, items, n);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* The statements, with semicolons between them. false: no memory. */
+static bool statements_write(FILE *out, struct my_connection *conn, char *const lists[LISTS],
+                             const enum my_statement *which, size_t count)
+{
+    struct my_input *input = &conn->input;
+    bool written = true;
+
+    input->tokens = lists[TOKENS];
+    input->labels = lists[LABELS];
+    input->ttls = lists[TTLS];
+    for (size_t i = 0; i < count && written; i++) {
+        char *text = NULL;
+
+        input->leases = lists[which[i] == MY_ENSURE_ALL ? ROWS : NAMES];
+        text = my_statements_text(conn, which[i]);
+        written = text != NULL && fprintf(out, "%s%s", i > 0 ? ";" : "", text) >= 0;
+        free(text);
+    }
+    input->leases = input->tokens = input->labels = input->ttls = NULL;
+    return written;
+}
+
+/* For free(); NULL: no memory. */
+static char *script_make(struct my_connection *conn, struct item *const *items, size_t n,
+                         const enum my_statement *which, size_t count)
+{
+    char *lists[LISTS] = {NULL}, *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    bool written = out != NULL;
+
+    for (enum list list = NAMES; list < LISTS && written; list++) {
+        lists[list] = list_make(list, items, n);
+        written = lists[list] != NULL;
+    }
+    if (written)
+        written = statements_write(out, conn, lists, which, count);
+    for (enum list list = NAMES; list < LISTS; list++)
+        free(lists[list]);
+    if (out != NULL && fclose(out) == 0 && written)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* ---- the answers ---- */
+
+static int64_t number(const char *text)
+{
+    return text != NULL ? strtoll(text, NULL, 10) : 0;
+}
+
+static void item_read(struct item *item, MYSQL_ROW row, const unsigned long *lengths)
+{
+    const struct dlock_request *req = item->op->req;
+    const bool is_token = lengths[TOKEN] == sizeof req->token &&
+                          memcmp(row[TOKEN], req->token, sizeof req->token) == 0;
+
+    item->found = true;
+    item->left_us = number(row[LEFT_US]);
+    item->readers_us = number(row[READERS_US]);
+    item->fence = (uint64_t)number(row[FENCE]);
+    item->has_permits = lengths[TOKEN] == 0 && item->left_us > 0;
+    item->is_ours = is_token && item->left_us > 0;
+    item->is_unlocked = is_token && item->left_us == 0;
+}
+
+static enum dlock_status rows_read(struct my_connection *conn, MYSQL_RES *result,
+                                   struct item *const *items, size_t n, struct dlock_error *err)
+{
+    MYSQL_ROW row = NULL;
+
+    for (size_t i = 0; i < n; i++)
+        items[i]->found = items[i]->is_ours = items[i]->is_unlocked = items[i]->has_permits = false;
+    if (result == NULL || mysql_num_fields(result) != COLUMNS)
+        return my_connection_bad_reply(conn, err);
+    while ((row = mysql_fetch_row(result)) != NULL) {
+        const unsigned long *lengths = mysql_fetch_lengths(result);
+        struct item *item = NULL;
+
+        if (row[NAME] == NULL || row[TOKEN] == NULL)
+            return my_connection_bad_reply(conn, err);
+        item = item_find(items, n, row[NAME], lengths[NAME]);
+        if (item != NULL)
+            item_read(item, row, lengths);
+    }
+    return DLOCK_OK;
+}
+
+/* Sends `count` statements of MY_..._ALL for items that are in order and have different names. OK:
+ * each was executed. */
+static enum dlock_status statements_run(struct my_connection *conn, struct item *const *items,
+                                        size_t n, const enum my_statement *which, size_t count,
+                                        struct batch_answer *answer, struct dlock_error *err)
+{
+    struct my_results results = {.count = 0};
+    char *text = script_make(conn, items, n, which, count);
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    answer->count = 0;
+    if (text == NULL)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
+    status = my_query_script(conn, text, &results, err);
+    free(text);
+    if (status == DLOCK_OK && results.count != count)
+        status = my_connection_bad_reply(conn, err);
+    for (; answer->count < results.count && answer->count < count; answer->count++) {
+        answer->affected[answer->count] = results.affected[answer->count];
+        if (status == DLOCK_OK &&
+            (which[answer->count] == MY_READ_ALL || which[answer->count] == MY_OVER_ALL))
+            status = rows_read(conn, results.list[answer->count], items, n, err);
+    }
+    my_query_results_free(&results);
+    return status;
+}
 
 /* Some of the elements. */
 struct batch {
     struct my_connection *conn;
     int64_t deadline_ns; /* the last one */
     size_t n, open_n;
-    struct my_batch_item items[MY_BATCH_MOST];
-    struct my_batch_item *open[MY_BATCH_MOST]; /* in the order of their names, which differ */
+    struct item items[BATCH_MOST];
+    struct item *open[BATCH_MOST]; /* in the order of their names, which differ */
 };
 
-static void set_state(struct my_batch_item *const *items, size_t n, enum my_batch_state state)
+static void set_state(struct item *const *items, size_t n, enum item_state state)
 {
     for (size_t i = 0; i < n; i++)
         items[i]->state = state;
 }
 
 /* Keeps the items that are in this state. */
-static void keep(struct batch *batch, enum my_batch_state state)
+static void keep(struct batch *batch, enum item_state state)
 {
     size_t kept = 0;
 
@@ -40,7 +365,7 @@ static bool is_plain(const struct dlock_request *req)
     uint32_t data_len = 0;
 
     (void)dlock_request_data(req, &data_len);
-    return req->mode == DLOCK_EXCLUSIVE && !my_permit_is(req) && data_len == 0 &&
+    return req->mode == DLOCK_EXCLUSIVE && !my_row_permit_is(req) && data_len == 0 &&
            slot->queue == NULL && !slot->doubtful;
 }
 
@@ -51,41 +376,40 @@ static void batch_begin(struct batch *batch, struct my_connection *conn,
 {
     *batch = (struct batch){.conn = conn, .deadline_ns = dl_batch_deadline_last(ops, n), .n = n};
     for (size_t i = 0; i < n; i++) {
-        struct my_batch_item *item = &batch->items[i];
+        struct item *item = &batch->items[i];
 
         item->op = ops[i];
-        item->state = joins(ops[i]->req) ? MY_BATCH_OPEN : MY_BATCH_ALONE;
-        if (item->state == MY_BATCH_OPEN)
+        item->state = joins(ops[i]->req) ? ITEM_OPEN : ITEM_ALONE;
+        if (item->state == ITEM_OPEN)
             batch->open[batch->open_n++] = item;
     }
-    my_batch_sort(batch->open, batch->open_n);
+    items_sort(batch->open, batch->open_n);
     for (size_t i = batch->open_n; i > 1; i--)
-        if (my_batch_is_same_name(batch->open[i - 1], batch->open[i - 2]))
-            batch->open[i - 1]->state = MY_BATCH_ALONE;
-    keep(batch, MY_BATCH_OPEN);
+        if (is_same_name(batch->open[i - 1], batch->open[i - 2]))
+            batch->open[i - 1]->state = ITEM_ALONE;
+    keep(batch, ITEM_OPEN);
 }
 
-static enum dlock_status batch_run(struct batch *batch, struct my_batch_item *const *items,
-                                   size_t n, const enum my_statement *which, size_t count,
-                                   struct my_batch_answer *answer, struct dlock_error *err)
+static enum dlock_status batch_run(struct batch *batch, struct item *const *items, size_t n,
+                                   const enum my_statement *which, size_t count,
+                                   struct batch_answer *answer, struct dlock_error *err)
 {
     answer->count = 0;
     if (my_connection_now(batch->conn) >= batch->deadline_ns)
         return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0, "no time left for a batch");
     batch->conn->deadline_ns = batch->deadline_ns;
-    return my_batch_run(batch->conn, items, n, which, count, answer, err);
+    return statements_run(batch->conn, items, n, which, count, answer, err);
 }
 
-static void item_done(struct my_batch_item *item, enum dlock_status status)
+static void item_done(struct item *item, enum dlock_status status)
 {
     item->op->status = status;
-    item->state = MY_BATCH_DONE;
+    item->state = ITEM_DONE;
 }
 
 /* The connection was lost: sets the status of each item. */
-static void all_fail(struct my_batch_item *const *items, size_t n,
-                     const struct my_batch_answer *answer, enum dlock_status status,
-                     const struct dlock_error *err)
+static void all_fail(struct item *const *items, size_t n, const struct batch_answer *answer,
+                     enum dlock_status status, const struct dlock_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         const bool executed = answer->count > 0 || items[i]->repeated;
@@ -96,16 +420,15 @@ static void all_fail(struct my_batch_item *const *items, size_t n,
     }
 }
 
-static bool all_alone(struct my_batch_item *const *items, size_t n)
+static bool all_alone(struct item *const *items, size_t n)
 {
-    set_state(items, n, MY_BATCH_ALONE);
+    set_state(items, n, ITEM_ALONE);
     return true;
 }
 
 /* The server has failed the exchange, and the connection lives: half of them may be better off, but
  * where the server has waited for a row it would wait for each half. */
-static bool alone_unless_halved(const struct batch *batch, struct my_batch_item *const *items,
-                                size_t n)
+static bool alone_unless_halved(const struct batch *batch, struct item *const *items, size_t n)
 {
     return batch->conn->dialect->at_once[0] == '\0' && all_alone(items, n);
 }
@@ -113,7 +436,7 @@ static bool alone_unless_halved(const struct batch *batch, struct my_batch_item 
 /* Runs all that are open, by `some`, which returns false if nothing has happened, and half of them
  * are to be tried. */
 static void run_open(struct batch *batch,
-                     bool (*some)(struct batch *batch, struct my_batch_item **items, size_t n))
+                     bool (*some)(struct batch *batch, struct item **items, size_t n))
 {
     size_t count = batch->open_n;
 
@@ -121,7 +444,7 @@ static void run_open(struct batch *batch,
         if (count > batch->open_n - at)
             count = batch->open_n - at;
         if (count < 2 || batch->conn->dead) {
-            set_state(batch->open + at, count, MY_BATCH_LAST);
+            set_state(batch->open + at, count, ITEM_LAST);
         } else if (!some(batch, batch->open + at, count)) {
             count /= 2;
             continue;
@@ -133,9 +456,9 @@ static void run_open(struct batch *batch,
 
 /* The calls of items that are not done. */
 static void run_rest(const struct batch *batch,
-                     void (*call)(struct my_connection *conn, const struct my_batch_item *item))
+                     void (*call)(struct my_connection *conn, const struct item *item))
 {
-    for (enum my_batch_state state = MY_BATCH_ALONE; state <= MY_BATCH_LAST; state++)
+    for (enum item_state state = ITEM_ALONE; state <= ITEM_LAST; state++)
         for (size_t i = 0; i < batch->n; i++)
             if (batch->items[i].state == state)
                 call(batch->conn, &batch->items[i]);
@@ -153,22 +476,22 @@ static enum dlock_status enter(struct my_connection *conn, const struct dlock_re
 
 /* ---- trylock ---- */
 
-static void item_tried(struct my_batch_item *item, enum dlock_status status)
+static void item_tried(struct item *item, enum dlock_status status)
 {
     item_done(item, status);
-    my_lease_tried(item->op->req->attempt, status);
+    my_row_lease_tried(item->op->req->attempt, status);
 }
 
-static void item_busy(struct my_batch_item *item)
+static void item_busy(struct item *item)
 {
-    const int64_t left_ms = my_lease_left_ms(item->left_us, item->readers_us);
+    const int64_t left_ms = my_row_lease_left_ms(item->left_us, item->readers_us);
 
     if (item->found && left_ms > 0)
         item->op->grant.holder_ms = left_ms;
     item_tried(item, DLOCK_BUSY);
 }
 
-static void item_granted(struct my_batch_item *item)
+static void item_granted(struct item *item)
 {
     struct dlock_grant *grant = &item->op->grant;
 
@@ -178,7 +501,7 @@ static void item_granted(struct my_batch_item *item)
     item_tried(item, DLOCK_OK);
 }
 
-static bool is_free(const struct my_batch_item *item)
+static bool is_free(const struct item *item)
 {
     return item->left_us <= 0 && item->readers_us <= 0;
 }
@@ -188,8 +511,8 @@ static void read_refused(struct batch *batch)
 {
     static const enum my_statement read = MY_READ_ALL;
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct my_batch_answer answer;
-    struct my_batch_item *tried[MY_BATCH_MOST];
+    struct batch_answer answer;
+    struct item *tried[BATCH_MOST];
     size_t n = 0;
     enum dlock_status status = DLOCK_OK;
 
@@ -203,20 +526,19 @@ static void read_refused(struct batch *batch)
         return;
     status = batch_run(batch, tried, n, &read, 1, &answer, &err);
     if (status != DLOCK_OK) { /* nothing was asked for yet */
-        set_state(tried, n, MY_BATCH_ALONE);
+        set_state(tried, n, ITEM_ALONE);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         if (tried[i]->is_ours || tried[i]->has_permits)
-            tried[i]->state = MY_BATCH_ALONE;
+            tried[i]->state = ITEM_ALONE;
         else if (tried[i]->found && !is_free(tried[i]))
             item_busy(tried[i]);
     }
 }
 
 /* What the rows say after the exchange. exact: each lease that is ours was taken by it. */
-static void item_settle(const struct batch *batch, struct my_batch_item *item, bool exact,
-                        bool created)
+static void item_settle(const struct batch *batch, struct item *item, bool exact, bool created)
 {
     const bool is_row = batch->conn->config->strategy == MY_ROW;
 
@@ -224,16 +546,16 @@ static void item_settle(const struct batch *batch, struct my_batch_item *item, b
     if (item->is_ours && exact)
         item_granted(item);
     else if (item->is_ours || (item->found && item->has_permits))
-        item->state = MY_BATCH_ALONE;
+        item->state = ITEM_ALONE;
     else if (!item->found && !created)
-        item->state = MY_BATCH_MISSING;
+        item->state = ITEM_MISSING;
     else if (is_row ? !item->found : item->found && is_free(item)) /* single calls see to it */
-        item->state = MY_BATCH_ALONE;
+        item->state = ITEM_ALONE;
     else
         item_busy(item);
 }
 
-static size_t ours(struct my_batch_item *const *items, size_t n)
+static size_t ours(struct item *const *items, size_t n)
 {
     size_t count = 0;
 
@@ -243,7 +565,7 @@ static size_t ours(struct my_batch_item *const *items, size_t n)
 }
 
 /* All statements, from MY_ENSURE_ALL on if the names are new. */
-static bool try_open(struct batch *batch, struct my_batch_item **items, size_t n, bool creates)
+static bool try_open(struct batch *batch, struct item **items, size_t n, bool creates)
 {
     static const enum my_statement row[] = {MY_ENSURE_ALL, MY_TAKE_ALL, MY_READ_ALL},
                                    insert[] = {MY_ENSURE_ALL, MY_TAKE_ALL, MY_FENCE_ALL,
@@ -251,7 +573,7 @@ static bool try_open(struct batch *batch, struct my_batch_item **items, size_t n
     const bool is_row = batch->conn->config->strategy == MY_ROW;
     const size_t first = creates ? 0 : 1, count = (is_row ? 3 : 4) - first;
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct my_batch_answer answer;
+    struct batch_answer answer;
     enum dlock_status status =
         batch_run(batch, items, n, (is_row ? row : insert) + first, count, &answer, &err);
     bool exact = status == DLOCK_OK;
@@ -259,7 +581,7 @@ static bool try_open(struct batch *batch, struct my_batch_item **items, size_t n
     if (status != DLOCK_OK && batch->conn->dead) {
         all_fail(items, n, &answer, status, &err);
         for (size_t i = 0; i < n; i++)
-            my_lease_tried(items[i]->op->req->attempt, items[i]->op->status);
+            my_row_lease_tried(items[i]->op->req->attempt, items[i]->op->status);
         return true;
     }
     if (status != DLOCK_OK) {
@@ -276,12 +598,12 @@ static bool try_open(struct batch *batch, struct my_batch_item **items, size_t n
     return true;
 }
 
-static bool try_some(struct batch *batch, struct my_batch_item **items, size_t n)
+static bool try_some(struct batch *batch, struct item **items, size_t n)
 {
     return try_open(batch, items, n, false);
 }
 
-static bool try_new(struct batch *batch, struct my_batch_item **items, size_t n)
+static bool try_new(struct batch *batch, struct item **items, size_t n)
 {
     return try_open(batch, items, n, true);
 }
@@ -293,20 +615,20 @@ static bool give_back(struct my_connection *conn, const struct dlock_batch_op *o
     enum dlock_status status = DLOCK_UNKNOWN;
 
     if (op->status != DLOCK_UNKNOWN && enter(conn, op->req, &ignored) == DLOCK_OK)
-        status = my_lease_unlock(conn, op->req, &ignored);
+        status = my_row_lease_unlock(conn, op->req, &ignored);
     return status == DLOCK_OK || status == DLOCK_LOST;
 }
 
-static void try_alone(struct my_connection *conn, const struct my_batch_item *item)
+static void try_alone(struct my_connection *conn, const struct item *item)
 {
     struct dlock_batch_op *op = item->op;
 
     op->status = enter(conn, op->req, op->err);
     if (op->status == DLOCK_OK)
-        op->status = my_lease_try(conn, op->req, &op->grant, op->err);
+        op->status = my_row_lease_try(conn, op->req, &op->grant, op->err);
     if (op->status != DLOCK_OK && item->repeated && !give_back(conn, op)) {
         op->status = DLOCK_UNKNOWN;
-        my_lease_tried(op->req->attempt, op->status);
+        my_row_lease_tried(op->req->attempt, op->status);
     }
 }
 
@@ -321,20 +643,22 @@ static void try_room(struct my_connection *conn, struct dlock_batch_op *const *o
         slot->asked = true;
     }
     read_refused(&batch);
-    keep(&batch, MY_BATCH_OPEN);
+    keep(&batch, ITEM_OPEN);
     run_open(&batch, try_some);
-    keep(&batch, MY_BATCH_MISSING);
+    keep(&batch, ITEM_MISSING);
     run_open(&batch, try_new);
     run_rest(&batch, try_alone);
 }
 
-enum dlock_status my_lease_batch_try(struct my_connection *conn, struct dlock_batch_op *const *ops,
-                                     size_t n, struct dlock_error *err)
+enum dlock_status my_row_trylock_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                       struct dlock_error *err)
 {
+    struct my_session *session = self;
+    struct my_connection *conn = &session->conn;
     enum dlock_status status = my_connection_enter(conn, dl_batch_deadline_last(ops, n), err);
 
     for (size_t done = 0; status == DLOCK_OK && done < n;) {
-        const size_t room = my_batch_room(ops + done, n - done);
+        const size_t room = batch_room(ops + done, n - done);
 
         try_room(conn, ops + done, room);
         done += room;
@@ -352,12 +676,12 @@ static bool is_plain_unlock(const struct dlock_request *req)
     return is_plain(req) && slot->asked && dlock_request_keep_ms(req) == 0;
 }
 
-static enum dlock_status lost(const struct my_batch_item *item)
+static enum dlock_status lost(const struct item *item)
 {
     return item->repeated ? DLOCK_UNKNOWN : DLOCK_LOST;
 }
 
-static enum dlock_status ran_out(const struct my_batch_item *item, const char *more)
+static enum dlock_status ran_out(const struct item *item, const char *more)
 {
     return dlock_fail(item->op->err, MY_ORIGIN, DLOCK_UNKNOWN, 0,
                       "a lease of the batch ran out meanwhile%s", more);
@@ -365,7 +689,7 @@ static enum dlock_status ran_out(const struct my_batch_item *item, const char *m
 
 /* `ended` of these leases were ended, and the others had just run out. A row with the token tells
  * which; other rows, or no row, may follow either. */
-static void items_judge(struct my_batch_item *const *items, size_t n, size_t ended)
+static void items_judge(struct item *const *items, size_t n, size_t ended)
 {
     size_t open = 0, unlocked = 0;
 
@@ -374,7 +698,7 @@ static void items_judge(struct my_batch_item *const *items, size_t n, size_t end
         open += !items[i]->is_unlocked && !items[i]->is_ours;
     }
     for (size_t i = 0; i < n; i++) {
-        struct my_batch_item *item = items[i];
+        struct item *item = items[i];
 
         if (item->is_ours || (!item->is_unlocked && ended == unlocked))
             item_done(item, lost(item));
@@ -386,12 +710,11 @@ static void items_judge(struct my_batch_item *const *items, size_t n, size_t end
 }
 
 /* The leases that the rows said were held before the exchange, of which fewer were ended. */
-static void items_read_again(struct batch *batch, struct my_batch_item *const *items, size_t n,
-                             size_t ended)
+static void items_read_again(struct batch *batch, struct item *const *items, size_t n, size_t ended)
 {
     static const enum my_statement over = MY_OVER_ALL;
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct my_batch_answer answer;
+    struct batch_answer answer;
 
     if (batch_run(batch, items, n, &over, 1, &answer, &err) == DLOCK_OK) {
         items_judge(items, n, ended);
@@ -402,10 +725,9 @@ static void items_read_again(struct batch *batch, struct my_batch_item *const *i
 }
 
 /* By what the rows said before the exchange ended the leases. */
-static void items_end(struct batch *batch, struct my_batch_item *const *items, size_t n,
-                      uint64_t ended)
+static void items_end(struct batch *batch, struct item *const *items, size_t n, uint64_t ended)
 {
-    struct my_batch_item *held[MY_BATCH_MOST];
+    struct item *held[BATCH_MOST];
     size_t count = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -421,11 +743,11 @@ static void items_end(struct batch *batch, struct my_batch_item *const *items, s
             item_done(held[i], DLOCK_OK);
 }
 
-static bool unlock_some(struct batch *batch, struct my_batch_item **items, size_t n)
+static bool unlock_some(struct batch *batch, struct item **items, size_t n)
 {
     static const enum my_statement which[] = {MY_READ_ALL, MY_UNLOCK_ALL};
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct my_batch_answer answer;
+    struct batch_answer answer;
     enum dlock_status status = batch_run(batch, items, n, which, 2, &answer, &err);
 
     if (status == DLOCK_OK) {
@@ -441,14 +763,14 @@ static bool unlock_some(struct batch *batch, struct my_batch_item **items, size_
     return alone_unless_halved(batch, items, n);
 }
 
-static void unlock_alone(struct my_connection *conn, const struct my_batch_item *item)
+static void unlock_alone(struct my_connection *conn, const struct item *item)
 {
     struct dlock_batch_op *op = item->op;
     struct my_slot *slot = op->req->attempt;
 
     op->status = enter(conn, op->req, op->err);
     if (op->status == DLOCK_OK)
-        op->status = my_lease_unlock(conn, op->req, op->err);
+        op->status = my_row_lease_unlock(conn, op->req, op->err);
     else if (slot->queue != NULL) /* [UNL-4] */
         my_queue_drop(slot->queue);
     slot->queue = NULL;
@@ -456,13 +778,17 @@ static void unlock_alone(struct my_connection *conn, const struct my_batch_item 
         op->status = DLOCK_UNKNOWN;
 }
 
-void my_lease_batch_unlock(struct my_connection *conn, struct dlock_batch_op *const *ops, size_t n)
+enum dlock_status my_row_unlock_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                      struct dlock_error *err)
 {
+    struct my_session *session = self;
+    struct my_connection *conn = &session->conn;
     struct dlock_error ignored = DLOCK_ERROR_INIT;
 
+    (void)err; /* each element has its status */
     (void)my_connection_enter(conn, dl_batch_deadline_last(ops, n), &ignored);
     for (size_t done = 0; done < n;) {
-        const size_t room = my_batch_room(ops + done, n - done);
+        const size_t room = batch_room(ops + done, n - done);
         struct batch batch;
 
         batch_begin(&batch, conn, ops + done, room, is_plain_unlock);
@@ -470,4 +796,5 @@ void my_lease_batch_unlock(struct my_connection *conn, struct dlock_batch_op *co
         run_rest(&batch, unlock_alone);
         done += room;
     }
+    return DLOCK_OK;
 }

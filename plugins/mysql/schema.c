@@ -15,8 +15,8 @@
  *                       owner before, with a minus: there is no holder until {fences} has a greater
  *            {readers}  as above
  *            {fences}   a row a name for ever, with next_token and next_us
- *            {permits}  a row a permit that is held or kept; also of strategy row (permit.h)
- *            {data}     a row a token that publishes data; also of strategy row (data.h)
+ *            {permits}  a row a permit that is held or kept; also of strategy row (row_shared.h)
+ *            {data}     a row a token that publishes data; also of strategy row (row_shared.h)
  *   session  {names}    a row a name for ever, whose InnoDB row lock is the lock
  *            {fences}   a row a name for ever: fence, its last owner, and the owner's connection
  *            {readers}  the shared owners
@@ -24,11 +24,177 @@
 /* clang-format on */
 #include "schema.h"
 
-#include "added_table.h"
 #include "query.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- {permits} and {data}, which were added later ---- */
+
+#define ADDED_TABLES 2
+
+#define ADDED_SIZE 1024
+
+/* columns: the answer to the query: of each column name, type and key. */
+static const struct {
+    const char *name, *definition, *columns;
+} added[ADDED_TABLES] = {
+    {"permits",
+     "CREATE TABLE IF NOT EXISTS {permits} (name VARBINARY(255) NOT NULL,"
+     " token VARBINARY(16) NOT NULL, since_us BIGINT NOT NULL, until_us BIGINT NOT NULL,"
+     " label VARBINARY(255) NOT NULL, fence BIGINT NOT NULL, lim BIGINT NOT NULL,"
+     " permit BIGINT NOT NULL, kept BIGINT NOT NULL, PRIMARY KEY (name,token)) ENGINE=InnoDB",
+     "name varbinary(255) PRI,token varbinary(16) PRI,since_us bigint ,until_us bigint ,"
+     "label varbinary(255) ,fence bigint ,lim bigint ,permit bigint ,kept bigint "},
+    {"data",
+     "CREATE TABLE IF NOT EXISTS {data} (name VARBINARY(255) NOT NULL,"
+     " token VARBINARY(16) NOT NULL, made_us BIGINT NOT NULL, data VARBINARY(1024) NOT NULL,"
+     " PRIMARY KEY (name,token)) ENGINE=InnoDB",
+     "name varbinary(255) PRI,token varbinary(16) PRI,made_us bigint ,data varbinary(1024) "},
+};
+
+static atomic_bool *is_there(const struct my_connection *conn, size_t i)
+{
+    return i == 0 ? &conn->tables->has_permits : &conn->tables->has_data;
+}
+
+/* Writes the queries whose answers added_check reads, each with a semicolon before it; none for
+ * strategy session. */
+static void added_queries(FILE *out, const struct my_connection *conn)
+{
+    const char *prefix = conn->config->prefix;
+
+    for (size_t i = 0; conn->config->strategy != MY_SESSION && i < ADDED_TABLES; i++)
+        (void)fprintf(out,
+                      ";SELECT MAX(t.engine), GROUP_CONCAT(c.column_name, ' ',"
+                      " REPLACE(c.column_type, 'bigint(20)', 'bigint'), ' ', c.column_key"
+                      " ORDER BY c.ordinal_position) FROM information_schema.tables t"
+                      " JOIN information_schema.columns c"
+                      " WHERE t.table_schema = DATABASE() AND t.table_name = '%s%s'"
+                      " AND c.table_schema = DATABASE() AND c.table_name = '%s%s'",
+                      prefix, added[i].name, prefix, added[i].name);
+}
+
+static enum dlock_status one_added_check(struct my_connection *conn, size_t i, MYSQL_RES *answer,
+                                         struct dlock_error *err)
+{
+    MYSQL_ROW row = answer != NULL ? mysql_fetch_row(answer) : NULL;
+
+    if (row == NULL || mysql_num_fields(answer) != 2)
+        return my_connection_bad_reply(conn, err);
+    conn->lacks[i] = row[1] == NULL;
+    if (!conn->lacks[i])
+        atomic_store(is_there(conn, i), true);
+    if (conn->lacks[i] ||
+        (row[0] != NULL && strcmp(row[0], "InnoDB") == 0 && strcmp(row[1], added[i].columns) == 0))
+        return DLOCK_OK;
+    return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 0,
+                      "%s: table %s%s: not an InnoDB table with the columns of README.md",
+                      conn->config->endpoint, conn->config->prefix, added[i].name);
+}
+
+/* Notes in conn which tables are not there, and in conn->tables which are. CONFIG: one is not what
+ * it has to be. That it is not there may be over: another connection makes it at the same time. */
+static enum dlock_status added_check(struct my_connection *conn,
+                                     MYSQL_RES *const answers[ADDED_TABLES],
+                                     struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+
+    for (size_t i = 0; status == DLOCK_OK && i < ADDED_TABLES; i++)
+        status = one_added_check(conn, i, answers[i], err);
+    return status;
+}
+
+static enum dlock_status one_added_create(struct my_connection *conn, size_t i,
+                                          struct dlock_error *err)
+{
+    struct my_results results = {.count = 0};
+    char text[ADDED_SIZE];
+    enum dlock_status status = DLOCK_INTERNAL;
+
+    if (!my_statements_expand(added[i].definition, conn->config->prefix, text, sizeof text))
+        return dlock_fail(err, MY_ORIGIN, DLOCK_INTERNAL, 0, "the table prefix is too long");
+    status = my_query_script(conn, text, &results, err);
+    my_query_results_free(&results);
+    return status;
+}
+
+static enum dlock_status one_added_ensure(struct my_connection *conn, size_t i, bool *made,
+                                          struct dlock_error *err)
+{
+    struct dlock_error why = DLOCK_ERROR_INIT;
+    const enum dlock_status status = one_added_create(conn, i, &why);
+
+    if (status == DLOCK_OK)
+        *made = true;
+    if (status == DLOCK_OK || status == DLOCK_AUTH)
+        return DLOCK_OK;
+    return dlock_fail(err, MY_ORIGIN, status, why.code, "%s", why.message);
+}
+
+/* What was made may be there already, and this user may have no rights on it. */
+static enum dlock_status added_reread(struct my_connection *conn, struct dlock_error *err)
+{
+    struct my_results results = {.count = 0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    enum dlock_status status = DLOCK_NOMEM;
+
+    if (out == NULL)
+        return dlock_fail(err, MY_ORIGIN, DLOCK_NOMEM, 0, "no memory for a query");
+    added_queries(out, conn);
+    if (fclose(out) == 0)
+        status = my_query_script(conn, text + 1, &results, err);
+    free(text);
+    if (status == DLOCK_OK && results.count != ADDED_TABLES)
+        status = my_connection_bad_reply(conn, err);
+    if (status == DLOCK_OK)
+        status = added_check(conn, results.list, err);
+    my_query_results_free(&results);
+    return status;
+}
+
+/* OK also if the user may not. A check has to follow: the user may have no rights on them. */
+static enum dlock_status added_create(struct my_connection *conn, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+    bool made = false;
+
+    for (size_t i = 0; conn->config->strategy != MY_SESSION && i < ADDED_TABLES; i++)
+        if (status == DLOCK_OK)
+            status = one_added_ensure(conn, i, &made, err);
+    return status;
+}
+
+/* Of a check that nothing was made at the time of: tables that were not there are gone. */
+static void added_note(struct my_connection *conn)
+{
+    for (size_t i = 0; i < ADDED_TABLES; i++)
+        if (conn->lacks[i])
+            atomic_store(is_there(conn, i), false);
+}
+
+enum dlock_status my_schema_added_ensure(struct my_connection *conn, struct dlock_error *err)
+{
+    enum dlock_status status = DLOCK_OK;
+    bool made = false;
+
+    if (conn->config->strategy == MY_SESSION || !conn->config->create)
+        return DLOCK_OK;
+    for (size_t i = 0; status == DLOCK_OK && i < ADDED_TABLES; i++)
+        if (conn->lacks[i] || !atomic_load(is_there(conn, i)))
+            status = one_added_ensure(conn, i, &made, err);
+    return status == DLOCK_OK && made ? added_reread(conn, err) : status;
+}
+
+bool my_schema_is_hidden(enum dlock_status status, const struct dlock_error *err)
+{
+    return status != DLOCK_OK && (err->code == 1142 || err->code == 1143 || err->code == 1146);
+}
+
+/* ---- all tables ---- */
 
 enum kind { NUMBER, NAME, TOKEN, LABEL, WORD };
 
@@ -159,7 +325,7 @@ static enum dlock_status tables_create(struct my_connection *conn, struct dlock_
          i = table_next(conn, i + 1))
         status = table_create(conn, i, err);
     if (status == DLOCK_OK) /* before {meta} says that the tables are there */
-        status = my_added_table_create(conn, err);
+        status = added_create(conn, err);
     if (status != DLOCK_OK)
         return status;
     (void)snprintf(text, sizeof text,
@@ -275,7 +441,7 @@ void my_schema_queries(FILE *out, const struct my_connection *conn, bool full)
     for (size_t i = table_next(conn, 0); full && i < COLUMNS; i = table_next(conn, i + 1))
         (void)fprintf(out, ";SHOW CREATE TABLE `%s%s`", prefix, columns[i].table);
     if (full)
-        my_added_table_queries(out, conn);
+        added_queries(out, conn);
 }
 
 enum dlock_status my_schema_check(struct my_connection *conn, MYSQL_RES *const *answers,
@@ -291,9 +457,9 @@ enum dlock_status my_schema_check(struct my_connection *conn, MYSQL_RES *const *
         status = table_check(conn, i, answers[n], err);
         i = table_next(conn, i + 1);
     }
-    if (status == DLOCK_OK && i == COLUMNS && n + MY_ADDED_TABLES <= count &&
+    if (status == DLOCK_OK && i == COLUMNS && n + ADDED_TABLES <= count &&
         conn->config->strategy != MY_SESSION)
-        status = my_added_table_check(conn, answers + n, err);
+        status = added_check(conn, answers + n, err);
     if (status == DLOCK_OK && i == COLUMNS)
         atomic_store(&conn->tables->checked_ns, my_connection_now(conn));
     return status;
@@ -318,7 +484,7 @@ enum dlock_status my_schema_recheck(struct my_connection *conn, struct dlock_err
         status = my_schema_check(conn, results.list, results.count, true, &missing, err);
     my_query_results_free(&results);
     if (status == DLOCK_OK)
-        my_added_table_note(conn);
+        added_note(conn);
     if (status == DLOCK_OK && missing)
         return dlock_fail(err, MY_ORIGIN, DLOCK_CONFIG, 1146, "%s: the tables %s* are gone",
                           conn->config->endpoint, conn->config->prefix);

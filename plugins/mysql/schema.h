@@ -24,4 +24,16 @@ enum dlock_status my_schema_recheck(struct my_connection *conn, struct dlock_err
 /* NO_STORE: create=off. */
 enum dlock_status my_schema_create(struct my_connection *conn, struct dlock_error *err);
 
+/*
+ * The tables {permits} and {data} of strategies row and insert. Tables of before they were there,
+ * or that an administrator made, may lack them: then the client has no LIMIT and no KEEP, or no
+ * DATA. Makes the ones that are not there with create=on, and checks them. OK also if the user may
+ * not make them.
+ */
+enum dlock_status my_schema_added_ensure(struct my_connection *conn, struct dlock_error *err);
+
+/* After a SELECT from {permits} that failed: the table is not there, or this user may not read it.
+ * A name with permits is taken all the same: its row in {names} says so. */
+bool my_schema_is_hidden(enum dlock_status status, const struct dlock_error *err);
+
 #endif

@@ -9,9 +9,7 @@
  */
 #include "session_lock.h"
 
-#include "execute.h"
 #include "query.h"
-#include "transaction.h"
 
 #include <string.h>
 
@@ -23,28 +21,28 @@
 static void control_input(struct my_connection *control, const struct my_session *session,
                           const struct dlock_request *req)
 {
-    my_execute_input(control, req);
+    my_statements_input(control, req);
     control->input.number = (long long)session->conn.id;
 }
 
 static enum dlock_status fence_exclusive(struct my_connection *control, struct dlock_error *err)
 {
-    enum dlock_status status = my_execute(control, MY_FENCE, err);
+    enum dlock_status status = my_statements_run(control, MY_FENCE, err);
 
     if (status != DLOCK_OK || control->affected > 0)
         return status;
-    return my_execute(control, MY_FENCE_FIRST, err);
+    return my_statements_run(control, MY_FENCE_FIRST, err);
 }
 
 static enum dlock_status fence_shared(struct my_connection *control, struct dlock_error *err)
 {
     bool found = false;
-    enum dlock_status status = my_execute(control, MY_READER_REAP, err);
+    enum dlock_status status = my_statements_run(control, MY_READER_REAP, err);
 
     if (status == DLOCK_OK)
-        status = my_execute(control, MY_READER_ADD, err);
+        status = my_statements_run(control, MY_READER_ADD, err);
     if (status == DLOCK_OK)
-        status = my_execute_row(control, MY_FENCE_READ, &found, err);
+        status = my_statements_row(control, MY_FENCE_READ, &found, err);
     control->insert_id = found ? (uint64_t)control->row.number[0] : 0;
     return status;
 }
@@ -79,7 +77,7 @@ static enum dlock_status control_execute(struct my_session *session,
     if (status != DLOCK_OK)
         return status;
     control_input(control, session, req);
-    status = my_execute(control, which, err);
+    status = my_statements_run(control, which, err);
     my_control_end(&session->shared->control, control);
     return status;
 }
@@ -91,7 +89,7 @@ static enum dlock_status ensure(struct my_session *session, const struct dlock_r
 {
     enum dlock_status status = control_execute(session, req, deadline_ns, MY_ENSURE, err);
 
-    if (my_errmap_contended(status, err) == DLOCK_BUSY)
+    if (my_connection_contended(status, err) == DLOCK_BUSY)
         return DLOCK_OK;
     return status == DLOCK_UNKNOWN ? DLOCK_UNAVAILABLE : status; /* a free row, or none */
 }
@@ -140,7 +138,7 @@ static int64_t lease_ms(const struct my_session *session, const struct dlock_req
 /* Whether the transaction of the row lock is still open. */
 static enum dlock_status transaction_check(struct my_connection *conn, struct dlock_error *err)
 {
-    if (my_transaction_is_open(conn))
+    if (my_query_is_in_transaction(conn))
         return DLOCK_OK;
     conn->dead = true;
     return dlock_fail(err, MY_ORIGIN, DLOCK_UNAVAILABLE, 0,
@@ -176,13 +174,13 @@ static enum dlock_status row_request(struct my_connection *conn, enum my_stateme
                                      bool *found, struct dlock_error *err)
 {
     conn->in_transaction = true;
-    return my_execute_row(conn, which, found, err);
+    return my_statements_row(conn, which, found, err);
 }
 
 /* Not ours, and nothing of it stays: a connection that does not confirm it is dead. */
 static enum dlock_status give_up(struct my_session *session, enum dlock_status status)
 {
-    my_transaction_rollback(&session->conn);
+    my_query_rollback(&session->conn);
     return status;
 }
 
@@ -201,27 +199,30 @@ static enum dlock_status row_now(struct my_session *session, const struct dlock_
     if (status == DLOCK_OK)
         status = row_request(conn, which, &found, err);
     if (status == DLOCK_OK && !found) {
-        my_transaction_rollback(conn);
+        my_query_rollback(conn);
         status = ensure(session, req, deadline_ns, err);
         if (status == DLOCK_OK)
             status = row_request(conn, which, &found, err);
         if (status == DLOCK_OK && !found)
             status = DLOCK_BUSY; /* removed by hand, just now */
     }
-    return my_errmap_contended(status, err);
+    return my_connection_contended(status, err);
 }
 
-enum dlock_status my_session_lock_try(struct my_session *session, const struct dlock_request *req,
-                                      struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status my_session_trylock(void *self, const struct dlock_request *req,
+                                     struct dlock_grant *grant, struct dlock_error *err)
 {
-    enum dlock_status status = DLOCK_INTERNAL;
+    struct my_session *session = self;
+    enum dlock_status status = my_connection_enter(&session->conn, req->deadline_ns, err);
 
-    my_execute_input(&session->conn, req);
+    if (status != DLOCK_OK)
+        return status;
+    my_statements_input(&session->conn, req);
     status = row_now(session, req, req->deadline_ns, err);
     if (status == DLOCK_OK)
         status = confirm(session, req, req->deadline_ns, grant, err);
     if (status != DLOCK_OK)
-        return give_up(session, my_errmap_contended(status, err));
+        return give_up(session, my_connection_contended(status, err));
     return DLOCK_OK;
 }
 
@@ -263,7 +264,7 @@ static enum dlock_status wait_ended(struct my_session *session, const struct dlo
     const struct my_slot *slot = req->attempt;
 
     conn->stop = NULL;
-    if (status == DLOCK_OK || !conn->dead || my_errmap_fatal((unsigned)err->code))
+    if (status == DLOCK_OK || !conn->dead || my_connection_is_fatal((unsigned)err->code))
         return status;
     if (!held && atomic_load(&slot->stop) == 0)
         return status;
@@ -277,15 +278,18 @@ static enum dlock_status wait_ended(struct my_session *session, const struct dlo
 
 /* The first request does not wait for the row. It takes one exchange, and finds a dead connection,
  * which a request that waits would find at the end of the wait only. */
-enum dlock_status my_session_lock_wait(struct my_session *session, const struct dlock_request *req,
-                                       struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status my_session_lock(void *self, const struct dlock_request *req,
+                                  struct dlock_grant *grant, struct dlock_error *err)
 {
+    struct my_session *session = self;
     struct my_connection *conn = &session->conn;
     const struct my_slot *slot = req->attempt;
-    enum dlock_status status = DLOCK_INTERNAL;
+    enum dlock_status status = my_connection_enter(conn, req->deadline_ns, err);
     bool held = false;
 
-    my_execute_input(conn, req);
+    if (status != DLOCK_OK)
+        return status;
+    my_statements_input(conn, req);
     conn->stop = &slot->stop;
     status = row_now(session, req, exchange_until(conn, req), err);
     held = status == DLOCK_BUSY;
@@ -294,7 +298,7 @@ enum dlock_status my_session_lock_wait(struct my_session *session, const struct 
     status = wait_ended(session, req, held, status, err);
     if (status == DLOCK_OK)
         status = confirm(session, req, exchange_until(conn, req), grant, err);
-    if (status == DLOCK_UNAVAILABLE && my_errmap_contention((unsigned)err->code) &&
+    if (status == DLOCK_UNAVAILABLE && my_connection_is_contention((unsigned)err->code) &&
         my_connection_now(conn) >= req->deadline_ns)
         status = DLOCK_TIMEOUT;
     return status == DLOCK_OK ? status : give_up(session, status);
@@ -308,12 +312,13 @@ static bool holds(const struct my_session *session, const struct dlock_request *
 /* The lock lives in the session: when the server ended that, it ended both. */
 static enum dlock_status failed(const struct my_session *session, const struct dlock_error *err)
 {
-    return session->conn.dead && my_errmap_fatal((unsigned)err->code) ? DLOCK_LOST : DLOCK_UNKNOWN;
+    return session->conn.dead && my_connection_is_fatal((unsigned)err->code) ? DLOCK_LOST
+                                                                             : DLOCK_UNKNOWN;
 }
 
 /* A ping that is answered late ends nothing: the next call reads that answer first [C14]. */
-enum dlock_status my_session_lock_renew(struct my_session *session, struct dlock_lease_op *op,
-                                        int64_t deadline_ns, struct dlock_error *err)
+static enum dlock_status renew(struct my_session *session, struct dlock_lease_op *op,
+                               int64_t deadline_ns, struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -331,9 +336,18 @@ enum dlock_status my_session_lock_renew(struct my_session *session, struct dlock
     return transaction_check(&session->conn, err) == DLOCK_OK ? DLOCK_OK : DLOCK_LOST;
 }
 
-enum dlock_status my_session_lock_unlock(struct my_session *session,
-                                         const struct dlock_request *req, struct dlock_error *err)
+enum dlock_status my_session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+                                   int64_t deadline_ns, struct dlock_error *err)
 {
+    (void)n; /* 1: a lock is a connection */
+    ops[0]->status = renew(self, ops[0], deadline_ns, err);
+    return DLOCK_OK;
+}
+
+enum dlock_status my_session_unlock(void *self, const struct dlock_request *req,
+                                    struct dlock_error *err)
+{
+    struct my_session *session = self;
     struct dlock_error ignored = DLOCK_ERROR_INIT;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -346,11 +360,24 @@ enum dlock_status my_session_lock_unlock(struct my_session *session,
         return DLOCK_UNAVAILABLE; /* nothing was sent */
     if (status != DLOCK_OK)
         return failed(session, err);
-    status = my_transaction_commit(&session->conn, err);
+    status = my_query_commit(&session->conn, err);
     if (status != DLOCK_OK) /* 2013: sent, and no answer */
         return err->code == 2013 ? DLOCK_UNKNOWN : failed(session, err);
     session->holds = false;
     if (req->mode == DLOCK_SHARED)
         (void)control_execute(session, req, req->deadline_ns, MY_READER_REMOVE, &ignored);
     return DLOCK_OK;
+}
+
+enum dlock_status my_session_break(void *self, const unsigned char *name, uint32_t name_len,
+                                   const char *owner, int64_t deadline_ns, struct dlock_error *err)
+{
+    (void)self;
+    (void)name;
+    (void)name_len;
+    (void)owner;
+    (void)deadline_ns;
+    return dlock_fail(err, MY_ORIGIN, DLOCK_UNSUPPORTED, 0,
+                      "strategy=session has no break: KILL the holder's connection, as "
+                      "plugins/mysql/README.md shows");
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* statements.h - the SQL of the three strategies, what it reads and what it answers. */
+/* statements.h - the SQL of the three strategies, what it reads and what it answers, and running
+ * it.
+ */
 #ifndef MY_STATEMENTS_H
 #define MY_STATEMENTS_H
 
@@ -118,7 +120,7 @@ struct my_input {
     const char *leases; /* MY_LEASE for each, with UNION ALL between them; as text only. Of
                            MY_WAITERS: hex */
     const char *tokens, *labels,
-        *ttls; /* batch.h: what stands for @t, @l and @d; NULL: the value */
+        *ttls; /* row_batch.c: what stands for @t, @l and @d; NULL: the value */
 };
 
 /* The index of the lease; the hex of name and token; the ttl in microseconds. */
@@ -130,5 +132,43 @@ struct my_row {
     unsigned char bytes[MY_BLOBS][MY_BYTES + 1]; /* NUL behind them */
     unsigned long length[MY_BLOBS];
 };
+
+/* What differs between MariaDB and MySQL. */
+struct my_dialect {
+    const char *name;
+    const char *isolation, *read_only, *statement_time, *statement_time_off;
+    bool idle_transaction; /* has idle_transaction_timeout */
+    bool mariadb;
+    const char *processlist; /* the table of the connections */
+    const char *share;       /* ends a locking read in shared mode */
+    const char *at_once;     /* begins a statement that fails if the row is locked */
+    const char *in_line;     /* one that waits for the row for three quarters of @i
+                                microseconds; NULL: all wait */
+};
+
+/* ---- a statement is run ---- */
+
+struct my_connection;
+
+/* conn->input from a request; the number is left alone. */
+void my_statements_input(struct my_connection *conn, const struct dlock_request *req);
+void my_statements_input_name(struct my_connection *conn, const unsigned char *name,
+                              uint32_t name_len);
+
+/* A statement with its inputs in it, for free(); NULL: no memory. */
+char *my_statements_text(struct my_connection *conn, enum my_statement which);
+
+/* Runs a statement, and prepares it if it was used before; affected and insert_id are its. Without
+ * an answer a SELECT is UNAVAILABLE: it changes nothing. */
+enum dlock_status my_statements_run(struct my_connection *conn, enum my_statement which,
+                                    struct dlock_error *err);
+/* The next row, in conn->row. false: there is none. */
+bool my_statements_fetch(struct my_connection *conn, enum my_statement which);
+/* After the last row that matters. */
+void my_statements_done(struct my_connection *conn, enum my_statement which);
+
+/* Runs it, reads the first row, and is done: *found says whether there was a row. */
+enum dlock_status my_statements_row(struct my_connection *conn, enum my_statement which,
+                                    bool *found, struct dlock_error *err);
 
 #endif

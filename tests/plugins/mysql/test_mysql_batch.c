@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/batch.c plugins/mysql/row_batch.c */
+/* Tests: plugins/mysql/row_batch.c */
 /* Does each element of a batch have its own answer, whatever is in the way of the others? (C6, C13,
  * C19, BAT-1, BAT-4)
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/batch.c plugins/mysql/row_batch.c */
+/* Tests: plugins/mysql/row_batch.c */
 /* Clients with overlapping batches: does each name have one holder and rising numbers, and does
  * nobody wait in a circle? (C1, C6, C19)
  */

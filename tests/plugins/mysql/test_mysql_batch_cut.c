@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/batch.c plugins/mysql/row_batch.c */
+/* Tests: plugins/mysql/row_batch.c */
 /* Is what a batch says true if its exchange is cut, or the server dies? (C4, C16, C19, BAT-2) */
 #include "batch_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/row_batch.c plugins/mysql/batch.c */
+/* Tests: plugins/mysql/row_batch.c */
 /* Has each name of a batch its own answer, if a lease runs out between the two statements of an
  * unlock? (BAT-1, UNL-1) */
 #include "batch_fixture.h"

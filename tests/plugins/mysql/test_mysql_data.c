@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/data.c plugins/mysql/added_table.c */
+/* Tests: plugins/mysql/row_shared.c plugins/mysql/schema.c */
 /* Are the rows of what holders publish there as long as they are needed, and gone after that? (C24,
  * DAT) */
 #include "my_kit.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/errmap.c plugins/mysql/connection.c plugins/mysql/query.c */
-/* Tests: plugins/mysql/transaction.c plugins/mysql/control.c */
+/* Tests: plugins/mysql/connection.c plugins/mysql/query.c */
+/* Tests: plugins/mysql/shared.c */
 /* Bad days of the server and of the way to it: what each call says, and that nothing is held twice.
  */
-#include "errmap.h"
+#include "connection.h"
 #include "fault_fixture.h"
 
 LEASED(C4_C9_a_connection_that_was_killed)
@@ -242,9 +242,9 @@ LEASED(TRY_4_C4_an_error_that_may_come_after_the_commit)
 /* TRY-4: libmariadb's 2008 does not say whether the request had been sent. */
 Test(errmap, TRY_4_a_client_without_memory)
 {
-    cr_assert_eq(my_errmap_status(2008, false), DLOCK_UNKNOWN);
-    cr_assert_eq(my_errmap_status(2008, true), DLOCK_NOMEM);
-    cr_assert(my_errmap_fatal(2008));
+    cr_assert_eq(my_connection_error_status(2008, false), DLOCK_UNKNOWN);
+    cr_assert_eq(my_connection_error_status(2008, true), DLOCK_NOMEM);
+    cr_assert(my_connection_is_fatal(2008));
 }
 
 LEASED(REN_2_a_row_that_was_removed)

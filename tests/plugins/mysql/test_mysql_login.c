@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/connect_thread.c */
+/* Tests: plugins/mysql/connect.c */
 /* A login that lasts longer than the call that began it. */
 #include "my_kit.h"
 #include "proxy_client.h"

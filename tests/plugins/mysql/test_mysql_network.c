@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/async.c plugins/mysql/connect.c plugins/mysql/connect_thread.c */
+/* Tests: plugins/mysql/connection.c plugins/mysql/connect.c */
 /* network_tests.c, on MariaDB. */
 #include "my_kit.h"
 #include "network_tests.h"

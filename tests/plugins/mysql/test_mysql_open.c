@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/setup.c plugins/mysql/schema.c plugins/mysql/config.c */
-/* Tests: plugins/mysql/open.c */
+/* Tests: plugins/mysql/open.c plugins/mysql/schema.c plugins/mysql/config.c */
 /* What is refused at open, with which status, and what is not; open_tests.c has more. */
 #include "my_kit.h"
 #include "open_tests.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/row_watch.c plugins/mysql/queue.c plugins/mysql/row_lease.c plugins/mysql/connect.c
+/* Tests: plugins/mysql/row_queue.c plugins/mysql/row_lease.c
+ * plugins/mysql/connect.c
  */
 /* Do waiters get locks and permits in the order in which the server queues them, also if the head
  * is slow, or its connections are? (C13, C21) */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/row_shared.c plugins/mysql/guard.c plugins/mysql/added_table.c */
+/* Tests: plugins/mysql/row_shared.c plugins/mysql/schema.c */
 /* Are there never more holders than the limit says, is what is kept nobody's, and do programs that
  * know no permits keep out of such names? (C21, C22, LIM, KEP) */
 #include "my_kit.h"

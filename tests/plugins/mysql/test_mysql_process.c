@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/connect.c plugins/mysql/connect_thread.c */
+/* Tests: plugins/mysql/connect.c */
 /*
  * test_mysql_process - what libmariadb would do to the process that it starts in: take code from
  * the directory that the environment names, which the caller of a set-user-ID program chooses, and

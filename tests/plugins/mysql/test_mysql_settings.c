@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/probe.c plugins/mysql/setup.c */
+/* Tests: plugins/mysql/probe.c plugins/mysql/open.c */
 /* What the settings of a server cost, at open and in the probe. */
 #include "my_kit.h"
 #include "probed.h"

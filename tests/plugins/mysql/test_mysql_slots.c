@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/plugin.c plugins/mysql/row_lease.c plugins/mysql/reader.c */
-/* Tests: plugins/mysql/renew.c plugins/mysql/statements.c plugins/mysql/execute.c */
+/* Tests: plugins/mysql/plugin.c plugins/mysql/row_lease.c plugins/mysql/row_shared.c */
+/* Tests: plugins/mysql/statements.c */
 /* Tests: plugins/mysql/inspect.c plugins/mysql/session_lock.c */
 /* Does each strategy keep the clauses of plugin.h, on a server that behaves? */
 #include "my_kit.h"

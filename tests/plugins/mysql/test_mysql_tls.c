@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/net/tls_option.c plugins/mysql/connect_thread.c plugins/mysql/connect.c */
-/* Tests: plugins/mysql/peer.c */
+/* Tests: plugins/net/tls_option.c plugins/mysql/connect.c */
 /* tls_tests.c, on MariaDB (M15), and what libmariadb 3.4 would do by itself. */
 #include "my_kit.h"
 #include "scripted_client.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/mysql/row_watch.c plugins/mysql/queue.c plugins/mysql/shared.c */
+/* Tests: plugins/mysql/row_queue.c plugins/mysql/shared.c */
 /* Waiting for rows, and the locks of strategy session, which live in the server's connections. */
 #include "fault_fixture.h"
 

@@ -95,18 +95,18 @@ mutant 10 "the fence rises in the transaction that holds the row" "$mysql" \
 mutant 11 "a row lock on a row that is not there" "$mysql" \
     "$(on_mysql session exclusion_handles)" \
     plugins/mysql/session_lock.c "    if (status == DLOCK_OK && !found) {
-        my_transaction_rollback(conn);" "    if (status == DLOCK_OK && !found && conn->dead) {
-        my_transaction_rollback(conn);"
+        my_query_rollback(conn);" "    if (status == DLOCK_OK && !found && conn->dead) {
+        my_query_rollback(conn);"
 
 mutant 12 "times of the session's zone" "$mysql" \
     "test_mysql_faults --filter '*/time_zones*'" \
     plugins/mysql/statements.c "UTC_TIMESTAMP(6))" "NOW(6))" \
-    plugins/mysql/setup.c "    add(settings, \"time_zone\", \"'+00:00'\", \"+00:00\");
+    plugins/mysql/open.c "    add(settings, \"time_zone\", \"'+00:00'\", \"+00:00\");
 " ""
 
 mutant 13 "rows that did not change were not found" "$mysql" \
     "$(slots mysql mariadb REN-3 'mysql://u:secret@127.0.0.1:{port}/locks?strategy=insert')" \
-    plugins/mysql/async.c " CLIENT_FOUND_ROWS |" ""
+    plugins/mysql/connection.c " CLIENT_FOUND_ROWS |" ""
 
 mutant 14 "names compared as text" "$mysql" \
     "$(on_mysql row names_are_bytes)" \
@@ -141,7 +141,7 @@ mutant 17 "a session that was lost is opened again in silence" "$mysql" \
     }
     return DLOCK_OK;" \
     plugins/mysql/connection.c "#define FRESH_NS (5 * DL_NS_PER_MS)" "#define FRESH_NS 0" \
-    plugins/mysql/session_lock.c "    if (my_transaction_is_open(conn))" "    if (!conn->dead)"
+    plugins/mysql/session_lock.c "    if (my_query_is_in_transaction(conn))" "    if (!conn->dead)"
 
 mutant 18 "a child uses what its parent opened" "dlock_plugin_memory dlock-conformance" \
     "dlock-conformance --only fork_child_is_told memory://mutant" \
@@ -329,7 +329,7 @@ mutant 42 "a batch takes what is reserved for a waiter" "$mysql" \
 
 mutant 52 "a first waiter reserves a row only if nobody uses it" "$mysql" \
     "test_mysql_order --filter 'row/C13_a_head_reserves*'" \
-    plugins/mysql/row_watch.c "    if (is_contended(status, &why)) {" "    if (is_contended(status, &why) && ns < 0) {"
+    plugins/mysql/row_queue.c "    if (is_contended(status, &why)) {" "    if (is_contended(status, &why) && ns < 0) {"
 
 mutant 53 "a waiter behind the first one takes what it finds free" "$mysql" \
     "test_mysql_order --filter 'row/C13_a_waiter_behind*'" \
@@ -337,7 +337,7 @@ mutant 53 "a waiter behind the first one takes what it finds free" "$mysql" \
 
 mutant 54 "a name without a fence is reserved for nobody" "$mysql" \
     "test_mysql_order --filter 'insert/C13_a_head_reserves_a_name*'" \
-    plugins/mysql/row_watch.c "conn->affected == 0 && conn->config->strategy == MY_INSERT" \
+    plugins/mysql/row_queue.c "conn->affected == 0 && conn->config->strategy == MY_INSERT" \
     "conn->affected == 0 && conn->config->strategy == MY_SESSION"
 
 mutant 55 "a waiter that takes what no first waiter took says that there was one" "$mysql" \
@@ -396,7 +396,7 @@ mutant 61 "leases count from the answer to a shared exchange" "test_engine_combi
 
 mutant 62 "a commit without an answer is taken for no" "$mysql dlock-faultproxy" \
     "with_server mariadb -- ./dlock-slot-check --slack 1000 --proxy 127.0.0.1:{port} --only answers_end mysql 'mysql://u:secret@127.0.0.1:{port}/locks?strategy=row&session_grace=2s'" \
-    plugins/mysql/transaction.c '    conn->in_transaction = false;
+    plugins/mysql/query.c '    conn->in_transaction = false;
     return transaction_end(conn, "COMMIT", err);' '    enum dlock_status status = transaction_end(conn, "COMMIT", err);
     conn->in_transaction = false;
     return status;'
