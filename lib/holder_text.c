@@ -7,8 +7,7 @@
 size_t dl_holder_text_make(char out[DL_HOLDER_TEXT_MAX], const struct dlock_request *req)
 {
     size_t len = req->label == NULL ? 0 : strnlen(req->label, DL_HOLDER_LABEL_MAX);
-    uint32_t data_len = 0;
-    const unsigned char *data = dlock_request_data(req, &data_len);
+    uint32_t data_len = req->data_len;
 
     if (len > 0)
         memcpy(out, req->label, len);
@@ -17,7 +16,7 @@ size_t dl_holder_text_make(char out[DL_HOLDER_TEXT_MAX], const struct dlock_requ
     if (data_len == 0)
         return len;
     out[len] = '\0';
-    memcpy(out + len + 1, data, data_len);
+    memcpy(out + len + 1, req->data, data_len);
     return len + 1 + data_len;
 }
 

@@ -27,6 +27,7 @@ struct dl_claim *dl_claim_new(const struct dlock_client *client, const unsigned 
         .name = name,
         .name_len = name_len,
         .attempt = client->plugin->ops.attempt_size > 0 ? block + slot_at : NULL,
+        .limit = 1,
     };
     return claim;
 }
@@ -48,7 +49,7 @@ void dl_claim_begin_locked(struct dlock_client *client, struct dl_claim *claim,
     claim->slot_used = true;
     claim->token_exported = false;
     claim->enqueued = false;
-    claim->keep_until_ns = 0;
+    claim->keep_until_ns = claim->req.keep_ms = 0;
 }
 
 enum dlock_status dl_claim_session(struct dlock_client *client, struct dl_claim *claim,
@@ -115,7 +116,7 @@ static void keep_set(struct dl_claim *claim, int64_t now_ns)
 {
     int64_t left_ns = claim->keep_until_ns - now_ns;
 
-    claim->req.flags = left_ns > 0 ? DLOCK_REQ_KEEP : 0;
+    claim->req.flags = 0;
     claim->req.keep_ms = left_ns > 0 ? (left_ns + DL_NS_PER_MS - 1) / DL_NS_PER_MS : 0;
 }
 
@@ -128,8 +129,8 @@ void dl_claim_unlock_request(struct dlock_client *client, struct dl_claim *claim
 
 void dl_claim_unlocked(struct dl_claim *claim, enum dlock_status status)
 {
-    claim->slot_used = (claim->req.flags & DLOCK_REQ_KEEP) != 0 && status != DLOCK_OK &&
-                       status != DLOCK_LOST; /* [UNL-4] */
+    claim->slot_used =
+        claim->req.keep_ms > 0 && status != DLOCK_OK && status != DLOCK_LOST; /* [UNL-4] */
 }
 
 enum dlock_status dl_claim_batch_worst(struct dlock_batch_op *const *ops, size_t n)

@@ -22,8 +22,6 @@ static void add_flag(struct dl_trace *trace, uint32_t flags, uint32_t flag, cons
 
 static void add_request(struct dl_trace *trace, const struct dlock_request *req)
 {
-    uint32_t data_len;
-
     if (trace->fd < 0)
         return;
     dl_trace_quote(trace, req->name, req->name_len);
@@ -32,17 +30,16 @@ static void add_request(struct dl_trace *trace, const struct dlock_request *req)
     add_flag(trace, req->flags, DLOCK_REQ_ENQUEUE, "ENQUEUE");
     add_flag(trace, req->flags, DLOCK_REQ_REFRESH, "REFRESH");
     add_flag(trace, req->flags, DLOCK_REQ_DOWNGRADE, "DOWNGRADE");
-    add_flag(trace, req->flags, DLOCK_REQ_KEEP, "KEEP");
     add_flag(trace, req->flags, DLOCK_REQ_ADOPT, "ADOPT");
     dl_trace_add(trace, "ttl=%lldms", (long long)req->ttl_ms);
-    if (dlock_request_keep_ms(req) > 0)
-        dl_trace_add(trace, "keep=%lldms", (long long)dlock_request_keep_ms(req));
-    if (dlock_request_limit(req) > 1)
-        dl_trace_add(trace, "limit=%u", dlock_request_limit(req));
-    if (dlock_request_data(req, &data_len) != NULL)
-        dl_trace_add(trace, "data=%ubytes", data_len);
-    if (dlock_request_waiter(req) != 0)
-        dl_trace_add(trace, "waiter=%u", dlock_request_waiter(req));
+    if (req->keep_ms > 0)
+        dl_trace_add(trace, "keep=%lldms", (long long)req->keep_ms);
+    if (req->limit > 1)
+        dl_trace_add(trace, "limit=%u", req->limit);
+    if (req->data_len > 0)
+        dl_trace_add(trace, "data=%ubytes", req->data_len);
+    if (req->waiter != 0)
+        dl_trace_add(trace, "waiter=%u", req->waiter);
     dl_trace_deadline(trace, req->deadline_ns);
 }
 

@@ -88,9 +88,7 @@ enum dlock_request_flag {
     DLOCK_REQ_REFRESH = 1u << 2,   /* trylock: I am queued. Answer OK granted; BUSY|QUEUED still
                                       queued; BUSY alone: unknown here, the attempt is over. Never
                                       enqueues */
-    DLOCK_REQ_KEEP = 1u << 3,      /* unlock: the name, or the permit, stays taken by nobody for
-                                      keep_ms (only with DLOCK_CAP_KEEP) [KEP-1] */
-    DLOCK_REQ_ADOPT = 1u << 4      /* renew: by dlock_adopt, which knows the token only [REN-6] */
+    DLOCK_REQ_ADOPT = 1u << 3      /* renew: by dlock_adopt, which knows the token only [REN-6] */
 };
 
 /* dlock_grant.flags */
@@ -117,10 +115,12 @@ struct dlock_request {
     int64_t op_timeout_ms; /* the bound of one exchange inside a call that may last longer; > 0 */
     enum dlock_end end; /* what a plugin that sees the death of a process may do with the lease */
     uint32_t limit;     /* holders at once: 1, a lock, or more, only with DLOCK_CAP_LIMIT [LIM-1] */
-    int64_t keep_ms;    /* of DLOCK_REQ_KEEP; > 0 */
+    int64_t keep_ms;    /* unlock: not 0: for how long the name, or the permit, stays taken by
+                           nobody; only with DLOCK_CAP_KEEP [KEP-1] */
     uint32_t waiter;    /* not 0: core waits by wait_any, which gives this number; constant */
     uint32_t data_len;  /* 0 to DLOCK_DATA_MAX; above 0 only with DLOCK_CAP_DATA */
-    const unsigned char *data; /* what the holder publishes [DAT-1]; of an adopted lease NULL */
+    const unsigned char *data; /* what the holder publishes [DAT-1]; data_len 0, and of an adopted
+                                  lease: NULL */
 };
 
 /* Zeroed by core before the call, but waiters UINT32_MAX and holder_ms -1: not known. */
@@ -368,7 +368,7 @@ struct dlock_backend_ops {
      * [UNL-2] UNKNOWN and UNAVAILABLE as in [TRY-4]. May be repeated.
      * [UNL-3] The fence counter survives.
      * [UNL-4] The first call frees what `attempt` refers to, whatever it answers. Later calls do
-     *         without it. With DLOCK_REQ_KEEP, a call that answers neither OK nor LOST may leave
+     *         without it. With keep_ms, a call that answers neither OK nor LOST may leave
      *         that to the next unlock, or to `forget`, which comes when the unlock cannot be
      *         repeated any more: what `attempt` refers to may carry the lease until then.
      */
@@ -589,7 +589,7 @@ struct dlock_plugin {
  *
  * DLOCK_CAP_KEEP: a released name stays taken.
  *
- * [KEP-1] unlock with DLOCK_REQ_KEEP ends the lease, and takes the name, or the permit, for nobody,
+ * [KEP-1] unlock with keep_ms ends the lease, and takes the name, or the permit, for nobody,
  *         for keep_ms from the execution on. The token holds nothing then: a second unlock is LOST.
  *         inspect and list show it as kept, with the label of the last holder. break_lock without
  *         an owner ends it.
@@ -618,7 +618,7 @@ static inline uint32_t dlock_request_limit(const struct dlock_request *req)
 /* How long unlock keeps the name [KEP-1]; 0: it does not. */
 static inline int64_t dlock_request_keep_ms(const struct dlock_request *req)
 {
-    return (req->flags & DLOCK_REQ_KEEP) != 0 && DLOCK_HAS(req, keep_ms) ? req->keep_ms : 0;
+    return req->keep_ms;
 }
 
 /* 0: core does not wait for the attempt by wait_any. */

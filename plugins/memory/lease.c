@@ -87,19 +87,19 @@ enum dlock_status memory_lease_try(struct memory_session *session, const struct 
 
     if (name != NULL) {
         memory_store_reap(name, now_ns);
-        other = memory_queue_other_limit(name, dlock_request_limit(req));
+        other = memory_queue_other_limit(name, req->limit);
     }
     if (name == NULL)
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_NOMEM, 0, NO_MEMORY);
     if (other != 0)
         return dlock_fail(err, MEMORY_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, other,
-                          dlock_request_limit(req));
+                          req->limit);
     if ((req->flags & DLOCK_REQ_ENQUEUE) != 0)
         waiter->enqueued = true;
     grant->holder_ms = -1;
     memory_waiter_unlist(waiter, &name->waiters); /* [ANY-2], and it does not wait for itself */
     status = try_name(session, req, name, now_ns, grant);
-    if (status == DLOCK_BUSY && dlock_request_waiter(req) != 0)
+    if (status == DLOCK_BUSY && req->waiter != 0)
         memory_waiter_list(waiter, &name->waiters, req, &session->pending);
     memory_store_tidy(store, name);
     if (status == DLOCK_NOMEM)
@@ -130,8 +130,8 @@ bool memory_lease_end(const struct memory_session *session, const struct dlock_r
     memory_store_reap(name, now_ns);
     entry = memory_queue_find(name, req->token);
     mine = entry != NULL && (entry->fence != 0 || queued_too);
-    if (mine && entry->fence != 0 && dlock_request_keep_ms(req) > 0)
-        keep(entry, dlock_request_keep_ms(req), now_ns);
+    if (mine && entry->fence != 0 && req->keep_ms > 0)
+        keep(entry, req->keep_ms, now_ns);
     else if (mine)
         memory_queue_remove(name, entry);
     memory_queue_pass_on(store, name, now_ns);

@@ -152,6 +152,5 @@ void memory_queue_describe(struct dlock_grant *grant, const struct memory_name *
     grant->fence_room = MEMORY_FENCE_ROOM;
     grant->lease_ms = left_ms < ttl_ms ? left_ms : ttl_ms;
     grant->waiters = memory_queue_count(name, now_ns);
-    if (DLOCK_HAS(grant, permit))
-        grant->permit = holder->permit;
+    grant->permit = holder->permit;
 }

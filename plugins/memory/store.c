@@ -12,8 +12,7 @@
 struct memory_entry *memory_entry_new(const struct dlock_request *req)
 {
     size_t label_len = req->label == NULL ? 0 : strnlen(req->label, MEMORY_LABEL_MAX);
-    uint32_t data_len = 0;
-    const unsigned char *data = dlock_request_data(req, &data_len);
+    uint32_t data_len = req->data_len;
     struct memory_entry *entry = NULL;
 
     if (data_len > DLOCK_DATA_MAX)
@@ -23,13 +22,13 @@ struct memory_entry *memory_entry_new(const struct dlock_request *req)
         return NULL;
     memcpy(entry->token, req->token, sizeof entry->token);
     entry->mode = req->mode;
-    entry->limit = dlock_request_limit(req);
+    entry->limit = req->limit;
     if (label_len > 0)
         memcpy(entry->label, req->label, label_len);
     if (data_len > 0) {
         entry->data = (unsigned char *)entry->label + label_len + 1;
         entry->data_len = data_len;
-        memcpy(entry->data, data, data_len);
+        memcpy(entry->data, req->data, data_len);
     }
     return entry;
 }
@@ -112,7 +111,7 @@ void memory_waiter_list(struct memory_waiter *waiter, struct memory_waiter **lis
     if (waiter->listed)
         return;
     waiter->listed = true;
-    waiter->number = dlock_request_waiter(req);
+    waiter->number = req->waiter;
     waiter->pending = pending;
     memcpy(waiter->token, req->token, sizeof waiter->token);
     waiter->next = *list;

@@ -21,7 +21,7 @@ static int64_t retry_at(const struct memory_waiter *waiter, const struct memory_
 
     if (name == NULL || (entry == NULL && waiter->enqueued) || (entry != NULL && entry->fence != 0))
         return 0;
-    free_ns = memory_queue_blocked_until(name, req->mode, dlock_request_limit(req), entry);
+    free_ns = memory_queue_blocked_until(name, req->mode, req->limit, entry);
     return entry == NULL || free_ns < entry->expires_ns ? free_ns : entry->expires_ns;
 }
 

@@ -58,8 +58,7 @@ static int take(struct sqlite_name *name, const struct dlock_request *req,
     grant->fence_room = SQ_FENCE_ROOM;
     grant->lease_ms = req->ttl_ms;
     grant->waiters = 0;
-    if (DLOCK_HAS(grant, permit))
-        grant->permit = name->permit;
+    grant->permit = name->permit;
     return rc;
 }
 
@@ -109,8 +108,8 @@ static int try_inside(struct sqlite_name *name, const struct dlock_request *req,
     *status = DLOCK_OK;
     other = held ? 0 : sqlite_name_other_limit(name, mode);
     if (other != 0) {
-        *status = dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, other,
-                             dlock_request_limit(req));
+        *status =
+            dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, other, req->limit);
     } else if (!held && (req->flags & DLOCK_REQ_REFRESH) == 0 &&
                sqlite_name_is_open_to(name, mode)) {
         rc = take(name, req, grant);
@@ -165,7 +164,7 @@ static void list_waiter(struct sqlite_session *session, const struct dlock_reque
                         struct dlock_grant *grant)
 {
     struct sqlite_attempt *attempt = req->attempt;
-    uint32_t number = dlock_request_waiter(req);
+    uint32_t number = req->waiter;
 
     if (number == 0)
         return;
@@ -183,7 +182,7 @@ static void note(struct sqlite_session *session, const struct dlock_request *req
     sqlite_wait_list_remove(&attempt->waiter); /* [ANY-2] */
     if (!queues)
         sqlite_wake_file_note(&session->db.wake_file, req->name, req->name_len, &attempt->waiter);
-    else if (dlock_request_waiter(req) != 0)
+    else if (req->waiter != 0)
         sqlite_wake_file_note(&session->db.wake_file, req->token, DLOCK_TOKEN_SIZE,
                               &attempt->waiter);
 }
@@ -195,7 +194,7 @@ static enum dlock_status try_begin(struct sqlite_session *session, const struct 
 {
     struct sqlite_attempt *attempt = req->attempt;
     bool queues = (req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) != 0;
-    bool polls = !queues && attempt->tried && dlock_request_limit(req) == 1;
+    bool polls = !queues && attempt->tried && req->limit == 1;
 
     note(session, req, queues);
     attempt->tried = true;
@@ -242,7 +241,7 @@ static int release_alone(struct sqlite_name *name, const unsigned char *token, b
 static int unlock_inside(struct sqlite_name *name, const struct dlock_request *req, bool *held)
 {
     const struct sqlite_attempt *attempt = req->attempt;
-    int64_t keep_ms = dlock_request_keep_ms(req);
+    int64_t keep_ms = req->keep_ms;
     int rc = SQLITE_OK;
 
     *held = false;
@@ -284,7 +283,7 @@ static enum dlock_status unlock(struct sqlite_session *session, const struct dlo
 /* A lease that is still to be kept does not end with this call [UNL-4]. */
 static void after_unlock(const struct dlock_request *req, enum dlock_status status)
 {
-    if (dlock_request_keep_ms(req) == 0 || status == DLOCK_OK || status == DLOCK_LOST)
+    if (req->keep_ms == 0 || status == DLOCK_OK || status == DLOCK_LOST)
         sqlite_lease_forget(req);
 }
 

@@ -167,7 +167,7 @@ struct sqlite_life_file *sqlite_life_begin(const struct sqlite_wake_file *file,
     struct sqlite_life_file *life = NULL;
     struct flock lock;
 
-    if (file->map == NULL || !DLOCK_HAS(req, end) || req->end == DLOCK_END_TTL)
+    if (file->map == NULL || req->end == DLOCK_END_TTL)
         return NULL;
     (void)pthread_once(&once, prepare);
     (void)pthread_mutex_lock(&mutex);
@@ -237,15 +237,14 @@ void sqlite_life_label(char text[SQ_LABEL_SIZE], const struct dlock_request *req
                        const struct sqlite_life_file *life)
 {
     size_t len = req->label != NULL ? strnlen(req->label, SQ_LABEL_MAX) : 0;
-    uint32_t data_len = 0;
-    const unsigned char *data = dlock_request_data(req, &data_len);
+    uint32_t data_len = req->data_len;
 
     if (len > 0)
         memcpy(text, req->label, len);
     text[len] = '\0';
     if (data_len > 0 && data_len <= DLOCK_DATA_MAX) {
         text[len++] = DATA_EDGE;
-        dl_hex_encode(text + len, data, data_len);
+        dl_hex_encode(text + len, req->data, data_len);
         len += 2 * (size_t)data_len;
         text[len++] = DATA_EDGE;
         text[len] = '\0';

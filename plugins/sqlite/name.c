@@ -254,7 +254,7 @@ static int extend(struct sqlite_name *name, enum sqlite_statement which,
         grant->lease_ms = sqlite_clock_min(
             (sqlite3_column_int64(row, 1) - name->now_ns) / DL_NS_PER_MS, req->ttl_ms);
         name->writes = true;
-        if (which == SQ_READER_EXTEND && DLOCK_HAS(grant, permit))
+        if (which == SQ_READER_EXTEND)
             grant->permit = (uint32_t)sqlite3_column_int64(row, 2);
         if (which == SQ_EXTEND)
             name->waiters_mask = (unsigned)sqlite3_column_int64(row, 2);

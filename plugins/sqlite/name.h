@@ -55,7 +55,7 @@ struct sqlite_count {
 /* What a request asks for, in one number: the limit of a semaphore, 2 or more, or its mode. */
 static inline uint32_t sqlite_name_mode(const struct dlock_request *req)
 {
-    return dlock_request_limit(req) > 1 ? dlock_request_limit(req) : (uint32_t)req->mode;
+    return req->limit > 1 ? req->limit : (uint32_t)req->mode;
 }
 
 void sqlite_name_init(struct sqlite_name *name, struct sqlite_session *session,

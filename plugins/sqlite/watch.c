@@ -259,8 +259,7 @@ static enum dlock_status grant_read(struct sqlite_session *session, const struct
     if (rc == SQLITE_ROW && sqlite3_column_int64(row, 0) > (int64_t)attempt->queued_fence) {
         grant->fence = (uint64_t)sqlite3_column_int64(row, 0);
         grant->fence_room = SQ_FENCE_ROOM;
-        if (DLOCK_HAS(grant, permit))
-            grant->permit = (uint32_t)sqlite3_column_int64(row, 2);
+        grant->permit = (uint32_t)sqlite3_column_int64(row, 2);
         grant->lease_ms = lease_since_queued(session, req, sqlite3_column_int64(row, 1));
         status = DLOCK_OK;
     }

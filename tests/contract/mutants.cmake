@@ -214,7 +214,7 @@ dlt_add_mutant(gives_a_permit_twice queue.c limit_race
 dlt_add_mutant(takes_any_limit queue.c limit_is_one_number
   "first->limit == limit ? 0 : first->limit" "first->limit == limit ? 0 : 0")
 dlt_add_mutant(keeps_nothing lease.c keep_takes_the_name
-  "dlock_request_keep_ms(req) > 0)" "dlock_request_keep_ms(req) > 100000)")
+  "req->keep_ms > 0)" "req->keep_ms > 100000)")
 dlt_add_mutant(keeps_the_data_of_a_kept_name lease.c data_end_with_the_claim
   "    entry->data_len = 0;\n" "")
 dlt_add_mutant(publishes_one_byte_less store.c data_are_bytes

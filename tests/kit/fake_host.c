@@ -159,6 +159,7 @@ void dlt_request_init(struct dlt_request *request, struct dlt_host *host, const 
         .deadline_ns = dlt_host_in(host, 1000),
         .label = "host:1:test",
         .attempt = request->attempt,
+        .limit = 1,
     };
     memset(request->req.token, owner, sizeof request->req.token);
 }

@@ -51,13 +51,6 @@ Test(holder_text, without_data_the_value_is_the_label)
     cr_expect_null(holder.data, "a NUL alone has no data behind it");
 }
 
-Test(holder_text, a_request_of_an_older_core_has_no_data)
-{
-    req.struct_size = (uint32_t)offsetof(struct dlock_request, data_len);
-    cr_expect_eq(round_trip("host:1", "secret", 6), 6);
-    req.struct_size = sizeof req;
-}
-
 Test(holder_text, the_longest_fit)
 {
     static char label[400], data[DLOCK_DATA_MAX];

@@ -67,7 +67,6 @@ void dlt_slots_data_end_with_the_lease(struct dlt_run *run)
         if (how == 1)
             DLT_SAYS(b, dlt_party_break(b, NULL), DLOCK_OK, "a holder");
         else if (how == 3 && dlt_side_has(&a->side, DLOCK_CAP_KEEP)) {
-            a->attempt.req.flags = DLOCK_REQ_KEEP;
             a->attempt.req.keep_ms = dlt_party_ttl_ms();
             dlt_unlocks(a, DLOCK_OK, "by the holder, who keeps the name");
             dlt_look(&seen, b);

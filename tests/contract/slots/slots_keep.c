@@ -11,10 +11,9 @@
 static void keeps(struct dlt_party *party, int64_t keep_ms, enum dlock_status want,
                   const char *when)
 {
-    party->attempt.req.flags = DLOCK_REQ_KEEP;
     party->attempt.req.keep_ms = keep_ms;
     dlt_unlocks(party, want, when);
-    party->attempt.req.flags = 0;
+    party->attempt.req.keep_ms = 0;
 }
 
 static void broken(struct dlt_party *by, const char *owner, enum dlock_status want)

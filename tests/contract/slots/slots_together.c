@@ -87,8 +87,7 @@ static void releases_check(struct dlt_side *side)
 
     mine.attempts[QUEUED].req.flags = 0;
     if (keeps)
-        mine.attempts[KEPT].req.flags = DLOCK_REQ_KEEP;
-    mine.attempts[KEPT].req.keep_ms = 60000;
+        mine.attempts[KEPT].req.keep_ms = 60000;
     mine.n = QUEUED; /* unlock would keep the queue entry */
     dlt_many_unlock(&mine, side);
     mine.n = ALL;

@@ -313,7 +313,6 @@ Test(trace, what_ends_an_attempt_and_what_people_ask)
     const unsigned char *name = req.name;
 
     trace_to_file();
-    req.flags = DLOCK_REQ_KEEP;
     req.keep_ms = 900;
     cr_assert_eq(dl_slot_unlock(&stub, &self, &req, &err), DLOCK_LOST);
     cr_assert_eq(dl_slot_dequeue(&stub, &self, &req, &err), DLOCK_LOST);
@@ -325,7 +324,7 @@ Test(trace, what_ends_an_attempt_and_what_people_ask)
     cr_assert_eq(dl_slot_break(&stub, &self, name, 3, "0123456789abcdef", 0, &err), DLOCK_NOT_HELD);
     cr_assert_eq(dl_slot_server_of(&stub, &self, name, 3), 8);
     read_back();
-    HAS("exclusive KEEP ttl=2000ms keep=900ms limit=3 deadline=");
+    HAS("exclusive ttl=2000ms keep=900ms limit=3 deadline=");
     HAS("stub dequeue ");
     HAS("stub forget ");
     HAS("\"job\" deadline=");

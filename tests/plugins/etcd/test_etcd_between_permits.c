@@ -76,7 +76,6 @@ Test(between, LIM_1_a_waiter_whose_entry_ends_at_its_turn_takes_no_permit)
 Test(between, KEP_1_a_release_that_kept_and_was_not_told)
 {
     open_semaphore("kept");
-    a.req.flags = DLOCK_REQ_KEEP;
     a.req.keep_ms = 60000;
     at(1); /* a lease, and the Put */
     plan.silent = true;
@@ -100,7 +99,6 @@ static void keep_lease_ends(void)
 Test(between, UNL_1_a_release_whose_new_lease_ends_before_the_key_has_it)
 {
     open_semaphore("ends");
-    a.req.flags = DLOCK_REQ_KEEP;
     a.req.keep_ms = 60000;
     at(1);
     plan.act = keep_lease_ends;
@@ -118,7 +116,6 @@ static void heir_keeps(void)
 
     dlt_request(&u, &heir, "job", 'a', 2000);
     heir.req.limit = a.req.limit;
-    heir.req.flags = DLOCK_REQ_KEEP;
     heir.req.keep_ms = 60000;
     cr_assert_eq(dlt_unlock(&u, &heir), DLOCK_OK, "%s", u.err.message);
 }
@@ -207,7 +204,6 @@ static void want_no_lease(void)
 Test(between, KEP_1_a_release_that_kept_nothing_leaves_no_lease)
 {
     open_semaphore("unkept");
-    a.req.flags = DLOCK_REQ_KEEP;
     a.req.keep_ms = 60000;
     at(-1);
     plan.each = another_puts;

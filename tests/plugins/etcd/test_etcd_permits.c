@@ -142,11 +142,10 @@ Test(permits, TRY_5_UNL_1_a_token_says_all)
 
 static void keep(struct dlt_session *session, struct dlt_request *request, int64_t ms)
 {
-    request->req.flags = DLOCK_REQ_KEEP;
     request->req.keep_ms = ms;
     cr_assert_eq(dlt_unlock(session, request), DLOCK_OK, "%s", session->err.message);
     cr_assert_eq(dlt_unlock(session, request), DLOCK_LOST, "a second time");
-    request->req.flags = 0;
+    request->req.keep_ms = 0;
     cr_assert_eq(dlt_unlock(session, request), DLOCK_LOST, "and so");
 }
 

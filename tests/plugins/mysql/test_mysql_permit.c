@@ -147,7 +147,6 @@ LEASED(KEP_1_BRK_1_a_broken_kept_name_does_not_come_back)
 
     dlt_request(&s, &lock, "job", 'l', 60000);
     dlt_request(&t, &next, "job", 'n', 60000);
-    lock.req.flags = next.req.flags = DLOCK_REQ_KEEP;
     lock.req.keep_ms = 300000;
     next.req.keep_ms = 30000;
     cr_assert_eq(dlt_try(&s, &lock), DLOCK_OK);

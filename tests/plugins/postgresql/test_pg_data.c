@@ -125,10 +125,9 @@ Test(data, C24_C22_what_is_kept_has_none)
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         a.req.limit = limits[i];
         take(&s, &a);
-        a.req.flags = DLOCK_REQ_KEEP;
         a.req.keep_ms = 60000;
         cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
-        a.req.flags = 0;
+        a.req.keep_ms = 0;
         cr_assert_str_eq(rows("published"), "0/0");
         cr_assert_str_eq(rows("labelled"), "0/1");
         cr_assert_eq(dlt_break(&s, "job", NULL), DLOCK_OK);

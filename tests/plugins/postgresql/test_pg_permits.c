@@ -45,10 +45,9 @@ static enum dlock_status keep(struct dlt_session *session, struct dlt_request *r
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
-    request->req.flags = DLOCK_REQ_KEEP;
     request->req.keep_ms = ms;
     status = dlt_unlock(session, request);
-    request->req.flags = 0;
+    request->req.keep_ms = 0;
     return status;
 }
 

@@ -126,10 +126,9 @@ static enum dlock_status keep(void)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
-    a.req.flags = DLOCK_REQ_KEEP;
     a.req.keep_ms = 60000;
     status = dlt_unlock(&s, &a);
-    a.req.flags = 0;
+    a.req.keep_ms = 0;
     return status;
 }
 

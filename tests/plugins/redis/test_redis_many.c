@@ -274,7 +274,6 @@ static void unlocks_make(void)
     cr_assert_eq(dlt_try(&other, &holders[1][HELD]), DLOCK_OK);
     waiter_comes(names[QUEUED], &waiters[0][QUEUED]);
     waiter_comes(single_names[QUEUED], &waiters[1][QUEUED]);
-    requests[KEPT].req.flags = singles[KEPT].req.flags = DLOCK_REQ_KEEP;
     requests[KEPT].req.keep_ms = singles[KEPT].req.keep_ms = 60000;
 }
 

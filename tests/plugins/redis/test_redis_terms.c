@@ -125,7 +125,6 @@ Test(terms, FO_11_an_old_master_keeps_nothing)
     int64_t promoted = 0;
 
     hold();
-    a.req.flags |= DLOCK_REQ_KEEP;
     a.req.keep_ms = 5000;
     (void)wait_for(DLOCK_OK, &s, dlt_unlock, &a);
     cr_assert_str_eq(dlt_redis_ask(&m, "ZCARD dl:{held}:r"), "1");

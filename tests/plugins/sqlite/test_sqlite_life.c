@@ -305,7 +305,6 @@ Test(life, C22_UNL_4_a_lease_that_could_not_be_kept_yet_is_nobody_elses)
     cr_assert_eq(dlt_store_open(&t), DLOCK_OK);
     session = t.self;
     cr_assert_eq(dlt_store_try(&s, &b), DLOCK_OK);
-    b.req.flags = DLOCK_REQ_KEEP;
     b.req.keep_ms = TTL_MS;
     cr_assert_eq(sqlite3_exec(session->db.handle, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     b.req.deadline_ns = dlt_host_in(&s.host, 100);

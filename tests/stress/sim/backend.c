@@ -78,11 +78,10 @@ static void ttl_check(int64_t ttl_ms)
 
 static uint32_t data_of(const struct dlock_request *req)
 {
-    uint32_t data = 0, len = 0;
-    const unsigned char *bytes = dlock_request_data(req, &len);
+    uint32_t data = 0;
 
-    if (bytes != NULL && len == sizeof data)
-        memcpy(&data, bytes, sizeof data);
+    if (req->data_len == sizeof data)
+        memcpy(&data, req->data, sizeof data);
     return data;
 }
 
@@ -98,10 +97,10 @@ void sim_ask_make(struct sim_ask *ask, enum sim_verb verb, const struct sim_sess
     ask->name = (uint32_t)(req->name[0] - 'a');
     ask->mode = req->mode;
     ask->flags = req->flags;
-    ask->limit = dlock_request_limit(req);
+    ask->limit = req->limit;
     ask->data = data_of(req);
     ask->ttl_ms = req->ttl_ms;
-    ask->keep_ms = dlock_request_keep_ms(req);
+    ask->keep_ms = req->keep_ms;
     ttl_check(req->ttl_ms);
     memcpy(ask->token, req->token, sizeof ask->token);
 }

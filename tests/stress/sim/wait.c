@@ -40,7 +40,7 @@ static void waiter_wake(struct sim_process *process, struct sim_waiter *waiter)
 {
     if (waiter->sleeper != NULL)
         sim_wake(waiter->sleeper);
-    if (dlock_request_waiter(waiter->req) == 0)
+    if (waiter->req->waiter == 0)
         return;
     waiter->news = true;
     if (process->any_sleeper != NULL)
@@ -128,7 +128,7 @@ static size_t news_take(struct sim_process *process, uint32_t *waiters, size_t r
         if (!w->news)
             continue;
         w->news = false;
-        waiters[count++] = dlock_request_waiter(w->req);
+        waiters[count++] = w->req->waiter;
     }
     return count;
 }
