@@ -2,8 +2,7 @@
 #include "args.h"
 #include "client.h"
 #include "exitcode.h"
-#include "lib/hex.h"
-#include "lib/quantity.h"
+#include "lib/text.h"
 #include "output.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client.h"
 
-#include "lib/secret.h"
+#include "lib/text.h"
 #include "output.h"
 
 #include <stdio.h>

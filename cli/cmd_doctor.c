@@ -6,7 +6,7 @@
 #include "exitcode.h"
 #include "info.h"
 #include "keep.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 #include "lib/thread.h"
 #include "lib/time.h"
 #include "metrics_file.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "environment.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "info.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "metrics_file.h"
-#include "lib/deadline_cond.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 #include "lib/thread.h"
 #include "lib/time.h"
 #include "output.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
 #include "exitcode.h"
-#include "lib/hex.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 
 #include <dlock/dlock.h>
 #include <errno.h>

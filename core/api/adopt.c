@@ -5,7 +5,7 @@
 #include "hold/lease.h"
 #include "hold/operation.h"
 #include "hold/renewer.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "sys/error.h"
 #include "sys/random.h"
 

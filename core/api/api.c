@@ -12,7 +12,7 @@
 #include "hold/operation.h"
 #include "hold/renewer.h"
 #include "hold/unlock.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "load/registry.h"
 #include "sys/error.h"
 #include "sys/random.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* metrics.c - the numbers of a client for the application, and as OpenMetrics text (metrics.h). */
 #include "api/check.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 #include "sys/error.h"
 #include "sys/struct_size.h"
 

@@ -2,7 +2,7 @@
 #include "api/query.h"
 #include "api/check.h"
 #include "api/client.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 #include "session/dispatch.h"
 #include "sys/backoff.h"
 #include "sys/error.h"

@@ -13,7 +13,7 @@
 #include "hold/lease.h"
 #include "hold/renewer.h"
 #include "hold/unlock.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 #include "sys/error.h"
 
 #include <dlock/dlock.h>

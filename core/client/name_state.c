@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/name_state.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 #include "sys/clock.h"
 
 #include <search.h>

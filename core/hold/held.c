@@ -2,7 +2,7 @@
 #include "hold/held.h"
 #include "hold/operation.h"
 #include "hold/renew_schedule.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "sys/error.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/run_queue.h"
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/abi.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 
 #include "load/option.h"
 #include "load/settings.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/default_uri.h"
-#include "lib/secret.h"
+#include "lib/text.h"
 
 #include "load/uri.h"
 #include "sys/error.h"

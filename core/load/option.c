@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/option.h"
 
-#include "lib/printable.h"
-#include "lib/quantity.h"
+#include "lib/text.h"
 #include "load/uri.h"
 #include "sys/error.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/plugin_path.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 
 #include "load/uri.h"
 #include "sys/error.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/store.h"
-#include "lib/secret.h"
+#include "lib/text.h"
 
 #include "load/default_uri.h"
 #include "load/option.h"

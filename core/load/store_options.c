@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/store_options.h"
-#include "lib/secret.h"
+#include "lib/text.h"
 
 #include "load/option.h"
 #include "sys/error.h"

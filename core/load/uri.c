@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/uri.h"
-#include "lib/hex.h"
-#include "lib/secret.h"
+#include "lib/text.h"
 
 #include "sys/error.h"
 

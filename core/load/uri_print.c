@@ -2,7 +2,7 @@
 /* uri_print.c - a parsed URI as text again, without its secrets. */
 #include "load/uri.h"
 
-#include "lib/secret.h"
+#include "lib/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

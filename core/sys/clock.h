@@ -8,7 +8,6 @@
 #ifndef DL_CLOCK_H
 #define DL_CLOCK_H
 
-#include "lib/deadline_cond.h"
 #include "lib/time.h"
 #include <pthread.h>
 #include <stdint.h>

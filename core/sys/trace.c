@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/trace.h"
-#include "lib/hex.h"
-#include "lib/printable.h"
-#include "lib/signal_guard.h"
+#include "lib/text.h"
+#include "lib/thread.h"
 #include "sys/clock.h"
 
 #include <fcntl.h>

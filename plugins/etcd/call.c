@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "call.h"
-#include "lib/hex.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "channel.h"
 #include "http2.h"
-#include "lib/deadline_cond.h"
 #include "lib/time.h"
 
 #include <poll.h>

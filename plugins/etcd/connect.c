@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "connect.h"
 
-#include "lib/printable.h"
+#include "lib/text.h"
 #include "net/stream.h"
 #include "rpc.h"
 

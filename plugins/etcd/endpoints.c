@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "endpoints.h"
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 
 #include <errno.h>
 #include <stdlib.h>

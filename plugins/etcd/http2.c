@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "http2.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 #include "lib/time.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "renew.h"
 
 #include "kv.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "rpc.h"
 #include "txn.h"
 

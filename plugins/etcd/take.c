@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "take.h"
 
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "lib/time.h"
 #include "txn.h"
 #include "unlock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unlock.h"
 
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "rpc.h"
 #include "txn.h"
 

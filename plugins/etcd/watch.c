@@ -2,7 +2,7 @@
 #include "watch.h"
 
 #include "kv.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "lib/time.h"
 #include "txn.h"
 

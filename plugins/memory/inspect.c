@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Leases are copied first and reported afterwards: a callback may take its time, and may use this
  * store through another client. */
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "lib/time.h"
 #include "queue.h"
 #include "session.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "lib/time.h"
 #include "queue.h"
 #include "session.h"

@@ -8,7 +8,7 @@
  * after every session is closed, and fences rise while the process lives. Other processes, forked
  * children included, see nothing of it.
  */
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 #include "queue.h"
 #include "session.h"
 #include "store.h"

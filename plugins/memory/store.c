@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "store.h"
-#include "lib/deadline_cond.h"
 #include "lib/time.h"
 
 #include <search.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 #include "queue.h"
 #include "session.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "connect.h"
 
-#include "lib/deadline_cond.h"
-#include "lib/secret.h"
+#include "lib/text.h"
 #include "lib/thread.h"
+#include "lib/time.h"
 #include "net/cloexec.h"
 #include "net/stream.h"
 

@@ -2,8 +2,8 @@
 /* Numbers and not names: those of errmsg.h and mysqld_error.h differ between the two families. */
 #include "connection.h"
 
-#include "lib/deadline_cond.h"
-#include "lib/signal_guard.h"
+#include "lib/thread.h"
+#include "lib/time.h"
 #include "net/cloexec.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "inspect.h"
 
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "query.h"
 #include "row_queue.h"
 #include "schema.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "row.h"
 
-#include "lib/batch_deadline.h"
-#include "lib/hex.h"
+#include "lib/request.h"
+#include "lib/text.h"
 #include "query.h"
 #include "row_lease.h"
 #include "row_queue.h"

@@ -2,7 +2,7 @@
 #include "row_lease.h"
 
 #include "connection.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "query.h"
 #include "row.h"
 #include "row_queue.h"

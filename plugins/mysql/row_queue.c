@@ -12,7 +12,7 @@
 #include "row_queue.h"
 
 #include "connect.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "open.h"
 #include "query.h"
 #include "row.h"

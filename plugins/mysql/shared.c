@@ -2,7 +2,7 @@
 #include "shared.h"
 
 #include "connect.h"
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 #include "open.h"
 
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include "statements.h"
 
 #include "connection.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "query.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "net/resolve.h"
 #include "lib/thread.h"
 
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 
 #include <errno.h>
 #include <netdb.h>

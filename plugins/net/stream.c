@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/stream.h"
-#include "lib/deadline_cond.h"
 #include "lib/time.h"
 #include "net/resolve.h"
 #include "net/tls.h"

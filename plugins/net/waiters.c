@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/waiters.h"
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 
 #include <poll.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "connection.h"
 
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 
 #include <poll.h>
 #include <sched.h>

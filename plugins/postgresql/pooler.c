@@ -2,7 +2,7 @@
 #include "pooler.h"
 
 #include "connect.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "query.h"
 
 #include <poll.h>

@@ -2,8 +2,7 @@
 /* Many names in one exchange: taken, given back, renewed. */
 #include "row.h"
 
-#include "lib/batch_deadline.h"
-#include "lib/holder_text.h"
+#include "lib/request.h"
 #include "row_lease.h"
 #include "row_listener.h"
 #include "statements.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "row.h"
 
-#include "lib/hex.h"
-#include "lib/holder_text.h"
+#include "lib/request.h"
+#include "lib/text.h"
 #include "statements.h"
 
 #include <string.h>

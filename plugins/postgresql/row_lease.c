@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "row_lease.h"
 
-#include "lib/hex.h"
-#include "lib/holder_text.h"
+#include "lib/request.h"
+#include "lib/text.h"
 #include "row.h"
 #include "row_listener.h"
 #include "statements.h"

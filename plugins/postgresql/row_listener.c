@@ -2,7 +2,7 @@
 #include "row_listener.h"
 
 #include "connect.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "pooler.h"
 #include "query.h"
 #include "row.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "session_lock.h"
 
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "query.h"
 #include "statements.h"
 

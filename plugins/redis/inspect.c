@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "inspect.h"
-#include "lib/holder_text.h"
+#include "lib/request.h"
 #include "redis/call/call.h"
 #include "redis/call/route.h"
 #include "redis/link/config.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "redis/call/route.h"
 #include "redis/link/config.h"
 #include "resp/error.h"

@@ -4,7 +4,7 @@
 #ifndef REDIS_LEASE_H
 #define REDIS_LEASE_H
 
-#include "lib/holder_text.h"
+#include "lib/request.h"
 #include "redis/call/call.h"
 #include "redis/servers/session.h"
 

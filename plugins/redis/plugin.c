@@ -9,7 +9,7 @@
 #include "inspect.h"
 #include "lease.h"
 #include "lease_batch.h"
-#include "lib/secret.h"
+#include "lib/text.h"
 #include "lib/text_file.h"
 #include "net/tls.h"
 #include "redis/call/route.h"

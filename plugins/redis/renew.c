@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Renews leases: one script for each RENEW_AT_ONCE of them. */
 #include "renew.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "redis/call/route.h"
 #include "redis/servers/cluster.h"
 #include "redis/servers/session.h"

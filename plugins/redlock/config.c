@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "quorum.h"
 #include "resp/guard.h"
 #include "resp/secret.h"

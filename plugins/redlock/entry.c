@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "entry.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "resp/reply.h"
 #include "round.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "release.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * so that another node may lose it next.
  */
 #include "attempt.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "resp/error.h"
 #include "resp/guard.h"
 #include "resp/reply.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "session.h"
-#include "lib/deadline_cond.h"
 #include "lib/time.h"
 
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "take.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "resp/reply.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Unlock, and break for the lease of another owner. */
 #include "attempt.h"
 #include "inspect.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "round.h"
 #include "slots.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/connection.h"
-#include "lib/secret.h"
+#include "lib/text.h"
 #include "lib/time.h"
 #include "net/stream.h"
 #include "resp/error.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/error.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/info.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 #include "resp/error.h"
 #include "resp/guard.h"
 #include "resp/reply.h"

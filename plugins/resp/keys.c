@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/keys.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "resp/error.h"
 
 #include <string.h>

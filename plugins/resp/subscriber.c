@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/subscriber.h"
-#include "lib/deadline_cond.h"
-#include "lib/hex.h"
+#include "lib/text.h"
+#include "lib/time.h"
 #include "resp/error.h"
 #include "resp/subscription.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "db.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 
 #include "clock.h"
 #include "config.h"

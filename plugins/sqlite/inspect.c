@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "life.h"
 #include "name.h"
 #include "session.h"

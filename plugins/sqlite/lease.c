@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "errmap.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 #include "os_error.h"
 #include "queue.h"
 #include "watch.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "life.h"
-#include "lib/hex.h"
+#include "lib/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* sqlite:///path - the embedded store: all processes of this host that open the same file. The
  * slots are here, in the order of plugin.h; session.h has the map, README.md is for users. */
 #include "errmap.h"
-#include "lib/batch_deadline.h"
+#include "lib/request.h"
 #include "lock_file.h"
 #include "os_error.h"
 #include "session.h"

@@ -26,7 +26,7 @@
 
 #include "clock.h"
 #include "db.h"
-#include "lib/signal_guard.h"
+#include "lib/thread.h"
 #include "life.h"
 
 #define SQ_HEX_SIZE (2 * DLOCK_TOKEN_SIZE + 1)

@@ -2,8 +2,8 @@
 #include "admin.h"
 
 #include "flight.h"
-#include "lib/holder_text.h"
-#include "lib/printable.h"
+#include "lib/request.h"
+#include "lib/text.h"
 #include "slot.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "connection.h"
-#include "lib/deadline_cond.h"
 #include "lib/time.h"
 #include "net/cloexec.h"
 

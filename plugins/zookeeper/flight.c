@@ -2,7 +2,7 @@
 #include "flight.h"
 
 #include "connection.h"
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "link.h"
 #include "connection.h"
-#include "lib/deadline_cond.h"
 #include "lib/thread.h"
 #include "lib/time.h"
 #include "net/cloexec.h"

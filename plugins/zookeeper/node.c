@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "node.h"
 
-#include "lib/hex.h"
+#include "lib/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

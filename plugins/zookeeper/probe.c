@@ -2,7 +2,7 @@
 #include "probe.h"
 
 #include "admin.h"
-#include "lib/printable.h"
+#include "lib/text.h"
 #include "net/stream.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "slot.h"
 
 #include "flight.h"
-#include "lib/hex.h"
-#include "lib/holder_text.h"
+#include "lib/request.h"
+#include "lib/text.h"
 #include "lib/time.h"
 
 #include <inttypes.h>

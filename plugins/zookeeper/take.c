@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "take.h"
 
-#include "lib/holder_text.h"
+#include "lib/request.h"
 #include "lib/time.h"
 #include "slot.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions that tests call: clock, faults, counts. */
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 #include "memory_hooked.h"
 #include "store.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: lib/hex.c */
-#include "lib/hex.h"
+/* Tests: lib/text.c */
+#include "lib/text.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: lib/holder_text.c */
+/* Tests: lib/request.c */
 /* Are label and data read as they were written, and old values as labels (C24, DAT-1)? */
-#include "lib/holder_text.h"
+#include "lib/request.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: lib/printable.c */
-#include "lib/printable.h"
+/* Tests: lib/text.c */
+#include "lib/text.h"
 
 #include <criterion/criterion.h>
 

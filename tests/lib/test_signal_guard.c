@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: lib/signal_guard.c */
+/* Tests: lib/thread.c */
 /* Does a write that fails raise no signal, and does the program keep its own signals? */
-#include "lib/signal_guard.h"
+#include "lib/thread.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis/link/pipeline.h"
-#include "lib/deadline_cond.h"
 #include "lib/time.h"
 #include "resp/error.h"
 

@@ -4,7 +4,6 @@
 #include "resp/error.h"
 #include "resp/guard.h"
 
-#include "lib/deadline_cond.h"
 #include "redis/guard/guard.h"
 #include "redis/link/pipeline.h"
 #include "redis/servers/sentinels.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis/servers/sentinels.h"
-#include "lib/deadline_cond.h"
 #include "lib/text_file.h"
 #include "lib/time.h"
 #include "resp/command.h"

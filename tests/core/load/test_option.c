@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: core/load/option.c */
 /* Is the text of an option taken for what it says, or refused with the reason? */
-/* Tests: lib/quantity.c */
+/* Tests: lib/text.c */
 #include "load/option.h"
 
 #include <criterion/criterion.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Is time counted without wrap, and waited for without oversleeping? */
 /* Tests: core/sys/clock.c */
-/* Tests: lib/deadline_cond.c */
 /* Tests: lib/time.c */
-#include "lib/deadline_cond.h"
+#include "lib/time.h"
 #include "ruler.h"
 #include "sys/clock.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/sys/error.c lib/printable.c */
+/* Tests: core/sys/error.c lib/text.c */
 /* Does an error reach callers of any age, in one printable line? */
 #include "sys/error.h"
 

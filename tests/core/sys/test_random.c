@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/sys/random.c lib/hex.c */
+/* Tests: core/sys/random.c lib/text.c */
 /* Are owner tokens random (C7), and is jitter of use? */
 #include "sys/random.h"
 

@@ -6,7 +6,7 @@
 #include "name_kit.h"
 #include "permit_calls.h"
 
-#include "lib/hex.h"
+#include "lib/text.h"
 
 /* What a program of the first release puts: it knows no limits. */
 static void old_puts_as(const char *token, const char *value)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/holder_text.h"
+#include "lib/request.h"
 
-#include <dlock/plugin.h>
 #include <string.h>
 
 size_t dl_holder_text_make(char out[DL_HOLDER_TEXT_MAX], const struct dlock_request *req)
