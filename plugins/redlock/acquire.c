@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "raise.h"
 #include "resp/guard.h"
 #include "resp/reply.h"
 #include "slots.h"
-#include "undo.h"
-#include "wait_any.h"
+#include "take.h"
+#include "wait.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -105,15 +104,15 @@ static enum dlock_status take_failed(const struct redlock_take *taking)
     struct dlock_error *err = taking->err;
     enum dlock_status status = DLOCK_BUSY;
 
-    if (is_without_fence(taking) && redlock_undo_is_settled(taking))
-        return redlock_raise_fail(taking, err);
+    if (is_without_fence(taking) && redlock_take_is_undone(taking))
+        return redlock_take_raise_fail(taking, err);
     if (is_without_fence(taking))
         return redlock_config_fail(err, config, DLOCK_UNKNOWN,
                                    "no number fits as its fencing token, and it is not certain "
                                    "that the nodes took the lock back");
     if (round->no_memory)
         return redlock_config_fail(err, config, DLOCK_NOMEM, "no memory for a command");
-    if (taking->verdict == QUORUM_UNSURE && redlock_undo_is_settled(taking)) {
+    if (taking->verdict == QUORUM_UNSURE && redlock_take_is_undone(taking)) {
         if (redlock_take_noes(round) == 0)
             status = redlock_config_fail(err, config, DLOCK_NO_QUORUM,
                                          "too many nodes answered too late");
@@ -164,7 +163,7 @@ static void all_ask(struct redlock_take *const *takes, size_t n)
     redlock_take_ask(takes, n);
     for (size_t i = 0; i < n; i++)
         note_busy(takes[i]);
-    redlock_raise_fences(takes, n);
+    redlock_take_raise(takes, n);
 }
 
 /* Takes back what was not won. */
@@ -178,12 +177,12 @@ static void others_undo(struct redlock_take *const *takes, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (takes[i]->verdict == QUORUM_WON)
             continue;
-        redlock_undo_send(takes[i]);
+        redlock_take_undo(takes[i]);
         if (takes[i]->verdict == QUORUM_UNSURE || is_without_fence(takes[i]))
             unsure[count++] = takes[i];
     }
     redlock_session_uncork(session);
-    redlock_undo_await(unsure, count);
+    redlock_take_undo_await(unsure, count);
 }
 
 /* A random time, so that attempts that collided do not collide again. */
@@ -263,8 +262,8 @@ static bool take_begin(struct redlock_take *taking, struct redlock_session *sess
     redlock_take_init(taking, session, req);
     taking->grant = grant;
     taking->err = err;
-    redlock_attempt_begin(session->client, taking->attempt, req->token);
-    redlock_wait_any_ask(session, req);
+    redlock_client_attempt_begin(session->client, taking->attempt, req->token);
+    redlock_wait_ask(session, req);
     return true;
 }
 
@@ -282,7 +281,7 @@ static void refused_enqueue(struct redlock_take *const *takes, size_t n)
         grants[count++] = takes[i]->grant;
     }
     if (count > 0)
-        redlock_wait_any_enqueue(takes[0]->session, reqs, grants, count);
+        redlock_wait_enqueue(takes[0]->session, reqs, grants, count);
 }
 
 static void run(struct redlock_take *const *takes, size_t n)

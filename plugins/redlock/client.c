@@ -2,6 +2,105 @@
 #include "client.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- releases that have yet to reach their nodes ---- */
+
+#define PENDING_MAX 512 /* releases a node */
+
+struct redlock_pending_release {
+    struct redlock_pending_release *next;
+    int64_t due_ns;
+    struct redlock_sent_request release;
+};
+
+static void pending_init(struct redlock_pending *pending)
+{
+    (void)pthread_mutex_init(&pending->mutex, NULL);
+    for (unsigned i = 0; i < DLOCK_NODE_ERRORS_MAX; i++)
+        pending->nodes[i] = (struct redlock_pending_list){.due_ns = INT64_MAX};
+}
+
+static void entry_remove(struct redlock_pending_list *list, struct redlock_pending_release **at)
+{
+    struct redlock_pending_release *entry = *at;
+
+    *at = entry->next;
+    list->count--;
+    free(entry);
+}
+
+static void pending_fini(struct redlock_pending *pending)
+{
+    for (unsigned i = 0; i < DLOCK_NODE_ERRORS_MAX; i++)
+        while (pending->nodes[i].first != NULL)
+            entry_remove(&pending->nodes[i], &pending->nodes[i].first);
+    (void)pthread_mutex_destroy(&pending->mutex);
+}
+
+static bool is_same(const struct redlock_sent_request *one,
+                    const struct redlock_sent_request *other)
+{
+    return one->what == other->what && memcmp(one->token, other->token, sizeof one->token) == 0;
+}
+
+static void add_locked(struct redlock_pending_list *list,
+                       const struct redlock_sent_request *release, int64_t due_ns)
+{
+    struct redlock_pending_release **at = &list->first;
+
+    while (*at != NULL && !is_same(&(*at)->release, release))
+        at = &(*at)->next;
+    if (*at != NULL && (*at)->release.round >= release->round)
+        return;
+    if (*at == NULL) {
+        *at = calloc(1, sizeof **at);
+        if (*at == NULL)
+            return;
+        list->count++;
+    }
+    (*at)->release = *release;
+    (*at)->release.round_id = 0; /* its round must not get a second answer */
+    (*at)->due_ns = due_ns;
+    if (due_ns < list->due_ns)
+        list->due_ns = due_ns;
+    if (list->count > PENDING_MAX)
+        entry_remove(list, &list->first);
+}
+
+void redlock_client_pending_add(struct redlock_pending *pending, unsigned node,
+                                const struct redlock_sent_request *release, int64_t due_ns)
+{
+    (void)pthread_mutex_lock(&pending->mutex);
+    add_locked(&pending->nodes[node], release, due_ns);
+    (void)pthread_mutex_unlock(&pending->mutex);
+}
+
+bool redlock_client_pending_take(struct redlock_pending *pending, unsigned node, int64_t now_ns,
+                                 struct redlock_sent_request *release)
+{
+    struct redlock_pending_list *list = &pending->nodes[node];
+    struct redlock_pending_release **at = &list->first;
+    int64_t due_ns = INT64_MAX;
+    bool taken = false;
+
+    if (list->due_ns > now_ns)
+        return false;
+    (void)pthread_mutex_lock(&pending->mutex);
+    for (; *at != NULL && (*at)->due_ns > now_ns; at = &(*at)->next)
+        due_ns = (*at)->due_ns < due_ns ? (*at)->due_ns : due_ns;
+    taken = *at != NULL;
+    if (taken) {
+        *release = (*at)->release;
+        entry_remove(list, at);
+    } else {
+        list->due_ns = due_ns;
+    }
+    (void)pthread_mutex_unlock(&pending->mutex);
+    return taken;
+}
+
+/* ---- the client ---- */
 
 static void nodes_free(const struct redlock_client *client, struct redlock_node *nodes)
 {
@@ -15,7 +114,7 @@ static void client_free(struct redlock_client *client)
     resp_subscriber_fini(&client->subscriber);
     for (unsigned i = 0; i < client->spare_count; i++)
         nodes_free(client, client->spare[i]);
-    redlock_pending_fini(&client->pending);
+    pending_fini(&client->pending);
     tls_free(client->tls);
     redlock_config_free(&client->config);
     (void)pthread_mutex_destroy(&client->mutex);
@@ -84,7 +183,7 @@ static struct client *client_make(const struct dlock_host *host, const void *arg
         return NULL;
     }
     (void)pthread_mutex_init(&client->mutex, NULL);
-    redlock_pending_init(&client->pending);
+    pending_init(&client->pending);
     if (client_fill(client, host, origin->target, origin->err))
         return &client->client;
     client_free(client);
@@ -183,4 +282,33 @@ struct redlock_node *redlock_client_take_nodes(struct redlock_client *client)
     }
     (void)pthread_mutex_unlock(&client->mutex);
     return nodes;
+}
+
+/* ---- attempts ---- */
+
+void redlock_client_attempt_begin(struct redlock_client *client, struct redlock_attempt *attempt,
+                                  const unsigned char *token)
+{
+    if (attempt->waiter.subscriber != NULL)
+        return;
+    redlock_client_ref(client); /* after a failure the client may have no session for a while */
+    (void)pthread_mutex_lock(&client->subscriber.waiters.mutex);
+    resp_subscriber_add_locked(&client->subscriber, &attempt->waiter, token);
+    (void)pthread_mutex_unlock(&client->subscriber.waiters.mutex);
+}
+
+void redlock_client_attempt_end(struct redlock_attempt *attempt)
+{
+    struct redlock_client *client = NULL;
+
+    if (attempt->waiter.subscriber == NULL)
+        return;
+    client = attempt->waiter.subscriber->owner;
+    resp_subscriber_remove(&attempt->waiter);
+    redlock_client_unref(client);
+}
+
+bool redlock_client_attempt_lives(struct redlock_client *client, const unsigned char *token)
+{
+    return resp_subscriber_has(&client->subscriber, token);
 }

@@ -17,8 +17,8 @@ void redlock_release_make(struct redlock_release_request *release,
         memcpy(release->round, "*", sizeof "*");
     else
         (void)resp_command_number(release->round, last_round);
-    redlock_request_begin(&release->request, REDLOCK_SCRIPT_RELEASE, 1);
-    redlock_request_name(&release->request, &release->keys);
+    redlock_node_request_begin(&release->request, REDLOCK_SCRIPT_RELEASE, 1);
+    redlock_node_request_name(&release->request, &release->keys);
     resp_command_text(&release->request.command, owner);
     resp_command_text(&release->request.command, release->round);
     resp_command_text(&release->request.command, words[what]);
@@ -37,7 +37,8 @@ void redlock_release_fill(struct redlock_sent_request *sent, const unsigned char
 void redlock_release_later(struct redlock_session *session, unsigned node,
                            const struct redlock_sent_request *release)
 {
-    redlock_pending_add(&session->client->pending, node, release, redlock_session_now(session));
+    redlock_client_pending_add(&session->client->pending, node, release,
+                               redlock_session_now(session));
 }
 
 /* The first release on a connection is sent with the text of its script, as possibly nobody waits
@@ -53,7 +54,7 @@ bool redlock_release_send(struct redlock_session *session, struct redlock_node *
     dl_hex_encode(hex, release->token, DLOCK_TOKEN_SIZE);
     redlock_release_make(&request, session->config, release->name, release->name_len, hex,
                          release->round, (enum redlock_release_kind)release->what);
-    bytes = redlock_request_format(&request.request, whole, &len);
+    bytes = redlock_node_request_format(&request.request, whole, &len);
     sent = bytes != NULL && redlock_node_send(node, bytes, len, release);
     free(bytes);
     if (sent && whole)
@@ -84,7 +85,7 @@ static void pending_send(struct redlock_session *session, struct redlock_node *n
     int64_t now_ns = redlock_session_now(session);
 
     while (node->connection.state == RESP_READY && node->count < REDLOCK_NODE_SENT_FEW / 2 &&
-           redlock_pending_take(&session->client->pending, node->index, now_ns, &release)) {
+           redlock_client_pending_take(&session->client->pending, node->index, now_ns, &release)) {
         release.sent_ns = now_ns;
         if (!redlock_release_send(session, node, &release))
             return;

@@ -7,7 +7,7 @@
 #ifndef REDLOCK_RELEASE_H
 #define REDLOCK_RELEASE_H
 
-#include "request.h"
+#include "node.h"
 #include "session.h"
 
 enum redlock_release_kind {

@@ -4,7 +4,7 @@
  * hold the lease, and never makes a lease. After that, nodes that have lost the lease get it again,
  * so that another node may lose it next.
  */
-#include "attempt.h"
+#include "client.h"
 #include "lib/text.h"
 #include "resp/error.h"
 #include "resp/guard.h"
@@ -86,13 +86,13 @@ static void request_make(struct renewing *renewing)
 {
     struct redlock_request *request = &renewing->request;
 
-    redlock_request_begin(request, REDLOCK_SCRIPT_RENEW, (unsigned)renewing->n);
+    redlock_node_request_begin(request, REDLOCK_SCRIPT_RENEW, (unsigned)renewing->n);
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_request *req = renewing->ops[i]->req;
 
         resp_keys_make(&renewing->keys[i], &renewing->session->config->nodes[0], req->name,
                        req->name_len);
-        redlock_request_name(request, &renewing->keys[i]);
+        redlock_node_request_name(request, &renewing->keys[i]);
     }
     for (size_t i = 0; i < renewing->n; i++) {
         const struct dlock_request *req = renewing->ops[i]->req;
@@ -146,8 +146,8 @@ static void heal(struct renewing *renewing, size_t op, unsigned nodes, int64_t d
 
     memcpy(round.sent.token, req->token, sizeof round.sent.token);
     memcpy(round.sent.name, req->name, req->name_len);
-    redlock_request_begin(&request, REDLOCK_SCRIPT_ACQUIRE, 1);
-    redlock_request_name(&request, &renewing->keys[op]);
+    redlock_node_request_begin(&request, REDLOCK_SCRIPT_ACQUIRE, 1);
+    redlock_node_request_name(&request, &renewing->keys[op]);
     resp_command_text(&request.command, renewing->token[op]);
     resp_command_text(&request.command, resp_command_number(number, attempt->round));
     resp_command_text(&request.command, req->mode == DLOCK_SHARED ? "s" : "x");
@@ -247,7 +247,8 @@ static void some_renew(struct renewing *renewing, int64_t deadline_ns, struct dl
         const struct dlock_request *req = renewing->ops[i]->req;
 
         adopts |= (req->flags & DLOCK_REQ_ADOPT) != 0;
-        redlock_attempt_begin(session->client, req->attempt, req->token); /* it was adopted */
+        redlock_client_attempt_begin(session->client, req->attempt,
+                                     req->token); /* it was adopted */
         if (ttl_of(renewing, req) < least_ms)
             least_ms = ttl_of(renewing, req);
     }

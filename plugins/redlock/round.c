@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "round.h"
+#include "client.h"
 #include "lib/time.h"
 #include "resp/error.h"
+#include "resp/reply.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -82,7 +85,7 @@ static bool request_send(struct redlock_round *round, struct redlock_node *node)
     bool whole =
         round->sent.kind == SENT_RELEASE && !redlock_node_has_text(node, REDLOCK_SCRIPT_RELEASE);
     size_t len = round->len;
-    char *bytes = whole ? redlock_request_format(round->request, true, &len) : round->bytes;
+    char *bytes = whole ? redlock_node_request_format(round->request, true, &len) : round->bytes;
     bool sent = bytes != NULL && redlock_node_send(node, bytes, len, &round->sent);
 
     if (sent && whole)
@@ -157,7 +160,7 @@ static void send_again(struct redlock_round *round, struct redlock_node *node, b
 {
     size_t len = 0;
     struct redlock_request *request = present_request(round, node->index);
-    char *bytes = redlock_request_format(request, whole, &len);
+    char *bytes = redlock_node_request_format(request, whole, &len);
     bool sent = bytes != NULL && redlock_node_send(node, bytes, len, &round->sent);
 
     if (sent && whole)
@@ -218,8 +221,8 @@ static void error_take(struct redlock_round *round, struct redlock_node *node,
         answer->state = ANSWER_SILENT;
 }
 
-void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
-                          const struct redlock_sent_request *sent, const redisReply *reply)
+static void round_answer(struct redlock_round *round, struct redlock_node *node,
+                         const struct redlock_sent_request *sent, const redisReply *reply)
 {
     struct redlock_answer *answer = &round->answers[node->index];
 
@@ -244,8 +247,9 @@ void redlock_round_answer(struct redlock_round *round, struct redlock_node *node
     }
 }
 
-void redlock_round_recheck(const struct redlock_session *session, const struct redlock_node *node,
-                           uint64_t number)
+/* A look found that the node is what it was: what it answered before counts. */
+static void round_recheck(const struct redlock_session *session, const struct redlock_node *node,
+                          uint64_t number)
 {
     for (size_t i = 0; i < session->round_count; i++) {
         struct redlock_answer *answer = &session->rounds[i]->answers[node->index];
@@ -364,7 +368,7 @@ static void leave_out(struct redlock_round *round)
 
 static bool round_begin(struct redlock_round *round, int64_t now_ns)
 {
-    round->bytes = redlock_request_format(round->request, false, &round->len);
+    round->bytes = redlock_node_request_format(round->request, false, &round->len);
     round->no_memory = round->bytes == NULL;
     round->sent.round_id = ++last_round_id;
     round->sent.rechecks = round->new_lock;
@@ -477,7 +481,7 @@ enum redlock_quorum_verdict redlock_round_run(struct redlock_round *round)
     return round->verdict;
 }
 
-struct redlock_round *redlock_round_find(const struct redlock_session *session, uint64_t round_id)
+static struct redlock_round *round_find(const struct redlock_session *session, uint64_t round_id)
 {
     for (size_t i = 0; i < session->round_count; i++)
         if (!session->rounds[i]->ended && session->rounds[i]->sent.round_id == round_id)
@@ -492,4 +496,178 @@ enum redlock_quorum_verdict redlock_round_judge_heard(const struct redlock_round
     if (tally->yes + tally->no >= tally->need)
         return QUORUM_WON;
     return tally->open > 0 ? QUORUM_WAIT : QUORUM_SHORT;
+}
+
+/* ---- the lines of an error ---- */
+
+static const char *vote_text(const struct redlock_answer *answer)
+{
+    switch (answer->state) {
+    case ANSWER_GIVEN:
+        return answer->vote == QUORUM_YES ? "granted" : "busy: held by another owner";
+    case ANSWER_PENDING:
+        return "not waited for any more";
+    case ANSWER_NOT_SENT:
+        return NULL;
+    default:
+        return answer->why;
+    }
+}
+
+static enum dlock_status vote_status(const struct redlock_answer *answer)
+{
+    switch (answer->state) {
+    case ANSWER_GIVEN:
+        return answer->vote == QUORUM_YES ? DLOCK_OK : DLOCK_BUSY;
+    case ANSWER_REFUSED:
+        return answer->status;
+    default:
+        return DLOCK_UNKNOWN;
+    }
+}
+
+void redlock_round_report(struct dlock_error *err, const struct redlock_round *round)
+{
+    redlock_session_report(err, round->session);
+    for (unsigned i = 0; i < err->node_count; i++) {
+        const char *text = vote_text(&round->answers[i]);
+
+        if (text == NULL)
+            continue;
+        err->nodes[i].status = vote_status(&round->answers[i]);
+        (void)snprintf(err->nodes[i].message, sizeof err->nodes[i].message, "%.95s", text);
+    }
+}
+
+/* ---- what becomes of an answer: it is the vote of a round, or it comes after its round ---- */
+
+#define REFUSED_NS   DL_NS_PER_S /* until the release is sent again */
+#define REFUSALS_MAX 30          /* of one release; then the lease is left to its end */
+
+static bool gives_back(const struct redlock_sent_request *release,
+                       const struct redlock_sent_request *sent)
+{
+    return release->kind == SENT_RELEASE && release->what != REDLOCK_DEQUEUE &&
+           release->round >= sent->round &&
+           memcmp(release->token, sent->token, sizeof sent->token) == 0;
+}
+
+static bool is_about_to_release(const struct redlock_round *round, const struct redlock_node *node,
+                                const struct redlock_sent_request *sent)
+{
+    return !round->ended && node->connection.state == RESP_READY &&
+           gives_back(&round->sent, sent) && round->answers[node->index].state == ANSWER_NOT_SENT;
+}
+
+/* True: a release of it is under way behind it on this connection, or a round in progress is about
+ * to send one. A further release would be in the way: of two, the second one has nothing to
+ * release. */
+static bool is_followed(const struct redlock_session *session, const struct redlock_node *node,
+                        const struct redlock_sent_request *sent)
+{
+    for (unsigned i = 0; i < node->count; i++)
+        if (gives_back(&node->sent[(node->first + i) % REDLOCK_NODE_SENT_MAX], sent))
+            return true;
+    for (size_t i = 0; i < session->round_count; i++)
+        if (is_about_to_release(session->rounds[i], node, sent))
+            return true;
+    return false;
+}
+
+/* Of a request that the node may have granted. True: the attempt is over and nothing else releases
+ * the grant; *release does. */
+static bool is_in_vain(const struct redlock_session *session, const struct redlock_node *node,
+                       const struct redlock_sent_request *sent,
+                       struct redlock_sent_request *release)
+{
+    if (is_followed(session, node, sent) ||
+        redlock_client_attempt_lives(session->client, sent->token))
+        return false;
+    redlock_release_fill(release, sent->name, sent->name_len, sent->token, sent->round,
+                         REDLOCK_UNLOCK);
+    release->sent_ns = redlock_session_now(session);
+    return true;
+}
+
+static bool undoes(const struct redlock_sent_request *release,
+                   const struct redlock_sent_request *sent)
+{
+    return release->what == REDLOCK_UNDO && release->round == sent->round &&
+           memcmp(release->token, sent->token, sizeof sent->token) == 0;
+}
+
+/* Notes the undoing of a request in its round. */
+static void undone_note(const struct redlock_session *session, const struct redlock_node *node,
+                        const struct redlock_sent_request *sent)
+{
+    for (size_t i = 0; i < session->round_count; i++)
+        if (undoes(sent, &session->rounds[i]->sent))
+            session->rounds[i]->answers[node->index].undone_life = node->connection.life;
+}
+
+/* Only a number says that the node executed the release. */
+static void release_answered(struct redlock_session *session, const struct redlock_node *node,
+                             const struct redlock_sent_request *sent, const redisReply *reply)
+{
+    struct redlock_sent_request release = *sent;
+
+    if (reply == NULL)
+        redlock_release_later(session, node->index, sent);
+    else if (reply->type != REDIS_REPLY_INTEGER && ++release.refusals < REFUSALS_MAX)
+        redlock_client_pending_add(&session->client->pending, node->index, &release,
+                                   redlock_session_now(session) + REFUSED_NS);
+    else if (reply->type == REDIS_REPLY_INTEGER)
+        undone_note(session, node, sent);
+}
+
+/* The answer to a request whose round is over. */
+static void answer_after_round(struct redlock_session *session, struct redlock_node *node,
+                               const struct redlock_sent_request *sent, const redisReply *reply)
+{
+    int64_t taken = reply->type == REDIS_REPLY_STATUS; /* of SET */
+    bool fits = sent->kind == SENT_ANY || reply->type == REDIS_REPLY_ERROR;
+    struct redlock_sent_request release;
+
+    if (sent->kind == SENT_RELEASE)
+        fits |= reply->type == REDIS_REPLY_INTEGER;
+    if (sent->kind == SENT_ACQUIRE)
+        fits |= taken == 1 || reply->type == REDIS_REPLY_NIL || reply->type == REDIS_REPLY_ARRAY;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0)
+        (void)resp_reply_int(reply, 0, 0, 1, &taken);
+    if (sent->kind == SENT_ACQUIRE && (taken == 1 || !fits) &&
+        is_in_vain(session, node, sent, &release))
+        (void)redlock_release_send(session, node, &release);
+    if (!fits)
+        resp_connection_drop(&node->connection, DLOCK_PROTOCOL, "not an answer to this request");
+}
+
+void redlock_round_deliver(struct redlock_node *node, const struct redlock_sent_request *sent,
+                           const redisReply *reply)
+{
+    struct redlock_session *session = node->owner;
+    struct redlock_round *round = round_find(session, sent->round_id);
+    struct redlock_sent_request release;
+
+    if (sent->kind == SENT_RECHECK) {
+        if (reply != NULL)
+            round_recheck(session, node, sent->number);
+        return;
+    }
+    if (sent->kind == SENT_RELEASE && reply != NULL && resp_error_is(reply, "NOSCRIPT")) {
+        redlock_node_text_unknown(node, REDLOCK_SCRIPT_RELEASE, sent);
+        release = *sent;
+        release.sent_ns = redlock_session_now(session);
+        (void)redlock_release_send(session, node, &release);
+        return;
+    }
+    if (sent->kind == SENT_RELEASE)
+        release_answered(session, node, sent, reply);
+    if (reply == NULL) {
+        if (sent->kind == SENT_ACQUIRE && is_in_vain(session, node, sent, &release))
+            redlock_release_later(session, node->index, &release);
+    } else if (round != NULL) {
+        round_answer(round, node, sent, reply);
+    } else {
+        answer_after_round(session, node, sent, reply);
+    }
 }

@@ -3,7 +3,7 @@
  * round.h - one request to all nodes at once, and a verdict as soon as the answers allow one.
  *
  * A round does not wait for an answer that cannot change the verdict. Such an answer is taken when
- * the connection is used again (deliver.h).
+ * the connection is used again (redlock_round_deliver).
  *
  * Rounds that run together share the writes to the nodes, and nothing else: each has its own
  * answers, deadline and verdict.
@@ -79,15 +79,11 @@ enum redlock_quorum_verdict redlock_round_run(struct redlock_round *round);
 /* Runs n rounds of one session together, and sets their verdicts. */
 void redlock_round_run_all(struct redlock_round *const *rounds, size_t n);
 
-/* The round of the session that takes answers with this number; NULL: none does. */
-struct redlock_round *redlock_round_find(const struct redlock_session *session, uint64_t round_id);
-/* Takes the answer to a request of the round. */
-void redlock_round_answer(struct redlock_round *round, struct redlock_node *node,
-                          const struct redlock_sent_request *sent, const redisReply *reply);
-
-/* A look found that the node is what it was: what it answered before counts. */
-void redlock_round_recheck(const struct redlock_session *session, const struct redlock_node *node,
-                           uint64_t number);
+/* The redlock_deliver_fn of all sessions, which are the owners of their nodes. What a node granted
+ * after its round is given back, unless the attempt lives. A release that a node did not execute
+ * becomes pending. */
+void redlock_round_deliver(struct redlock_node *node, const struct redlock_sent_request *sent,
+                           const redisReply *reply);
 
 /* Adds a line for each node to err: the vote, or why there is none. */
 void redlock_round_report(struct dlock_error *err, const struct redlock_round *round);

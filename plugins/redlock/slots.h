@@ -8,21 +8,25 @@
  *
  * Files; each one uses the files above it alone:
  *   config    what the URI says              quorum   what the answers of N nodes mean together
- *   fence     the fencing token of a majority            batch    how many names leave together
- *   script    the scripts                    request  a script with its keys and arguments
- *   node      a connection and its requests  pending  releases that have yet to reach a node
- *   client    what all sessions share        attempt  which attempts live
- *   session   a connection to each node      release  taking back a lease or a queue entry
- *   round     one request to all nodes       deliver  what becomes of an answer
- *   take      the request for a new lock     raise    one fencing token on a majority
- *   undo      taking back what was not won
- *   entry     queue entries on all nodes     wait_any watching without a thread; a slot, too
- *   acquire, unlock, renew, inspect, list, watch, probe: the slots; plugin: their table
+ *   fence     the fencing token of a majority            lua/     the scripts
+ *   node      a connection and its requests
+ *   client    what all sessions share: pending releases, attempts that live
+ *   session   a connection to each node
+ *   release   taking back a lease or a queue entry
+ *   round     one request to all nodes, and what becomes of the answers
+ *   take      the request for a new lock, its fencing token, and its undoing
+ *   wait      queue entries on all nodes; slots watch and wait_any
+ *   acquire, unlock, renew, inspect: slots; plugin: the others, and their table
  */
 #ifndef REDLOCK_SLOTS_H
 #define REDLOCK_SLOTS_H
 
 #include <dlock/plugin.h>
+#include <stdbool.h>
+
+struct redlock_session;
+
+#define REDLOCK_OWNER_SIZE 256 /* with its NUL: the owner may be the text of another program */
 
 enum dlock_status redlock_acquire(void *self, const struct dlock_request *req,
                                   struct dlock_grant *grant, struct dlock_error *err);
@@ -40,13 +44,12 @@ enum dlock_status redlock_unlock_break(void *self, const unsigned char *name, ui
 enum dlock_status redlock_inspect(void *self, const unsigned char *name, uint32_t name_len,
                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                   struct dlock_error *err);
-enum dlock_status redlock_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                               int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                               struct dlock_error *err);
-enum dlock_status redlock_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
-                                dlock_check_fn *fn, void *arg, struct dlock_error *err);
-enum dlock_status redlock_watch(void *self, const struct dlock_request *req,
-                                struct dlock_grant *grant, struct dlock_error *err);
-void redlock_watch_interrupt(void *self, const struct dlock_request *req);
+enum dlock_status redlock_inspect_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                       int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                       struct dlock_error *err);
+
+/* For unlock.c. True: inspection says CONFIG of this name; err has the error. */
+bool redlock_inspect_foreign(struct redlock_session *session, const unsigned char *name,
+                             uint32_t name_len, int64_t deadline_ns, struct dlock_error *err);
 
 #endif

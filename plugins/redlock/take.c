@@ -99,7 +99,7 @@ static bool holder_with(const struct redlock_round *round, unsigned more)
     return false;
 }
 
-struct redlock_fence_choice redlock_take_choose(const struct redlock_take *taking)
+static struct redlock_fence_choice fence_choose(const struct redlock_take *taking)
 {
     const struct redlock_config *config = taking->session->config;
 
@@ -114,7 +114,7 @@ static enum redlock_quorum_verdict acquire_judge(const struct redlock_round *rou
     enum redlock_quorum_verdict verdict = redlock_quorum_acquired(&round->tally);
 
     if (verdict == QUORUM_WON && round->tally.open > 0 && redlock_take_wants_fence(taking) &&
-        redlock_take_choose(taking).number == 0)
+        fence_choose(taking).number == 0)
         return QUORUM_WAIT;
 
     if (verdict == QUORUM_LOST && round->tally.open > 0 && !holder_with(round, 0))
@@ -129,13 +129,13 @@ bool redlock_take_is_split(const struct redlock_round *round)
     return !holder_with(round, tally->nodes - tally->yes - tally->no);
 }
 
-void redlock_take_write(struct redlock_take *taking)
+static void take_write(struct redlock_take *taking)
 {
     const struct dlock_request *req = taking->req;
     struct resp_command *command = &taking->script.command;
 
-    redlock_request_begin(&taking->script, REDLOCK_SCRIPT_ACQUIRE, 1);
-    redlock_request_name(&taking->script, &taking->keys);
+    redlock_node_request_begin(&taking->script, REDLOCK_SCRIPT_ACQUIRE, 1);
+    redlock_node_request_name(&taking->script, &taking->keys);
     resp_command_text(command, taking->token);
     resp_command_text(command, taking->number);
     resp_command_text(command, req->mode == DLOCK_SHARED ? "s" : "x");
@@ -208,7 +208,7 @@ static void ask_begin(struct redlock_take *taking)
     (void)resp_command_number(taking->number, taking->attempt->round);
     (void)resp_command_number(taking->ttl, req->ttl_ms);
     fence_ask(taking);
-    redlock_take_write(taking);
+    take_write(taking);
     if (plain)
         plain_make(taking);
     *round = (struct redlock_round){
@@ -254,4 +254,211 @@ void redlock_take_init(struct redlock_take *taking, struct redlock_session *sess
     taking->retries = 0;
     resp_keys_make(&taking->keys, &session->config->nodes[0], req->name, req->name_len);
     dl_hex_encode(taking->token, req->token, DLOCK_TOKEN_SIZE);
+}
+
+/* ---- one fencing token on a majority ---- */
+
+/* The token holds the name there. */
+static enum redlock_quorum_vote raise_read(struct redlock_round *round, unsigned i,
+                                           const redisReply *reply)
+{
+    struct redlock_take *taking = round->data;
+    int64_t taken = 0, number = 0;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 ||
+        !resp_reply_int(reply, 0, 0, 1, &taken))
+        return QUORUM_REFUSED;
+    if (taken == 0)
+        return QUORUM_NO;
+    if (!resp_reply_int(reply, 2, 1, REDLOCK_FENCE_MOST, &number))
+        return QUORUM_REFUSED;
+    taking->fences[i].number = number;
+    return QUORUM_YES;
+}
+
+static enum redlock_quorum_verdict raise_judge(const struct redlock_round *round)
+{
+    const struct redlock_take *taking = round->data;
+    struct redlock_fence_choice choice = fence_choose(taking);
+
+    if (choice.number == 0)
+        return QUORUM_LOST;
+    if (choice.agreed >= round->tally.need)
+        return QUORUM_WON;
+    return round->tally.open > 0 ? QUORUM_WAIT : QUORUM_UNSURE;
+}
+
+/* The nodes whose number is smaller are to raise it. */
+static void raise_begin(struct redlock_take *taking, const struct redlock_fence_choice *choice)
+{
+    const struct dlock_request *req = taking->req;
+
+    taking->raise = (struct redlock_round){
+        .session = taking->session,
+        .request = &taking->script,
+        .sent = taking->round.sent,
+        .node_timeout_ns = taking->round.node_timeout_ns,
+        .deadline_ns = req->deadline_ns,
+        .strict = true,
+        .new_lock = true,
+        .only = choice->behind,
+        .judge = raise_judge,
+        .read = raise_read,
+        .data = taking,
+    };
+    taking->attempt->round++;
+    (void)resp_command_number(taking->number, taking->attempt->round);
+    (void)resp_command_number(taking->fence, choice->number);
+    take_write(taking);
+    taking->raise.sent.round = taking->round.sent.round = taking->attempt->round;
+}
+
+/* True: nodes have to be asked. */
+static bool needs_raise(struct redlock_take *taking, struct redlock_fence_choice *choice)
+{
+    *choice = fence_choose(taking);
+    if (choice->number == 0)
+        taking->verdict = QUORUM_SHORT;
+    return choice->number != 0 && choice->agreed < taking->session->config->need;
+}
+
+void redlock_take_raise(struct redlock_take *const *takes, size_t n)
+{
+    struct redlock_round *rounds[REDLOCK_BATCH_MOST] = {NULL};
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct redlock_fence_choice choice;
+
+        if (!takes[i]->won || !redlock_take_wants_fence(takes[i]) ||
+            !needs_raise(takes[i], &choice))
+            continue;
+        raise_begin(takes[i], &choice);
+        rounds[count++] = &takes[i]->raise;
+    }
+    redlock_round_run_all(rounds, count);
+    for (size_t i = 0; i < count; i++) {
+        struct redlock_take *taking = rounds[i]->data;
+
+        taking->verdict = taking->raise.verdict == QUORUM_WON ? QUORUM_WON : QUORUM_UNSURE;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (takes[i]->verdict == QUORUM_WON && redlock_take_wants_fence(takes[i]))
+            takes[i]->attempt->number = fence_choose(takes[i]).number;
+}
+
+/* Clocks that were set back pass the numbers some time; clocks that are apart may stay so. */
+enum dlock_status redlock_take_raise_fail(const struct redlock_take *taking,
+                                          struct dlock_error *err)
+{
+    const struct redlock_config *config = taking->session->config;
+    const long long ttl_ms = taking->req->ttl_ms;
+    long long apart_ms =
+        redlock_fence_spread_us(taking->fences, config->count, config->need) / 1000;
+    long long ahead_ms = redlock_fence_ahead_us(taking->fences, config->count, config->need) / 1000;
+
+    if (apart_ms > ttl_ms)
+        return redlock_config_fail(err, config, DLOCK_CONFIG,
+                                   "no fencing token: the clocks of the nodes are %lld ms apart, "
+                                   "and the ttl is %lld ms; set the clocks, or leave fence=on out",
+                                   apart_ms, ttl_ms);
+    return redlock_config_fail(err, config, DLOCK_UNAVAILABLE,
+                               "no fencing token: the last one of this name is %lld ms ahead of "
+                               "the clocks of the nodes, which are %lld ms apart, and the ttl is "
+                               "%lld ms; were clocks set back? They have to catch up",
+                               ahead_ms, apart_ms, ttl_ms);
+}
+
+/* ---- taking back what was not won ---- */
+
+/* True: the node may have granted the lock, or may grant it later. */
+static bool may_hold(const struct redlock_answer *answer)
+{
+    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
+           (answer->state == ANSWER_GIVEN && answer->vote == QUORUM_YES);
+}
+
+/* The undoing goes over the connection of the request, so that it arrives after the request. */
+void redlock_take_undo(struct redlock_take *taking)
+{
+    unsigned nodes = 0;
+
+    for (unsigned i = 0; i < taking->session->config->count; i++)
+        if (may_hold(&taking->round.answers[i]))
+            nodes |= 1u << i;
+    redlock_release_send_all(taking->session, nodes, taking->req->name, taking->req->name_len,
+                             taking->req->token, taking->attempt->round, REDLOCK_UNDO);
+}
+
+/* Counts the nodes that may hold the lock, and have not confirmed the undoing. *waiting: one of
+ * them may still confirm it. */
+static unsigned unsettled(const struct redlock_take *taking, bool *waiting)
+{
+    unsigned count = 0;
+
+    *waiting = false;
+    for (unsigned i = 0; i < taking->session->config->count; i++) {
+        const struct redlock_node *node = &taking->session->nodes[i];
+        const struct redlock_answer *answer = &taking->round.answers[i];
+
+        if (!may_hold(answer) || answer->undone_life == answer->life)
+            continue;
+        count++;
+        *waiting |= node->connection.state == RESP_READY && node->connection.life == answer->life &&
+                    node->count > 0;
+    }
+    return count;
+}
+
+bool redlock_take_is_undone(const struct redlock_take *taking)
+{
+    bool waiting = false;
+
+    return unsettled(taking, &waiting) < taking->session->config->need;
+}
+
+/* True: the take waits for a node until *until_ns. */
+static bool goes_on(const struct redlock_take *taking, int64_t now_ns, int64_t *until_ns)
+{
+    bool waiting = false;
+
+    if (unsettled(taking, &waiting) < taking->session->config->need || !waiting ||
+        now_ns >= taking->req->deadline_ns)
+        return false;
+    if (taking->req->deadline_ns < *until_ns)
+        *until_ns = taking->req->deadline_ns;
+    return true;
+}
+
+static bool some_go_on(struct redlock_take *const *takes, size_t n, int64_t *until_ns)
+{
+    bool some = false;
+
+    *until_ns = INT64_MAX;
+    for (size_t i = 0; i < n; i++)
+        some |= goes_on(takes[i], redlock_session_now(takes[i]->session), until_ns);
+    return some;
+}
+
+void redlock_take_undo_await(struct redlock_take *const *takes, size_t n)
+{
+    struct redlock_session *session = n > 0 ? takes[0]->session : NULL;
+    struct redlock_round *rounds[REDLOCK_BATCH_MOST] = {NULL};
+    int64_t until_ns = 0;
+
+    if (n == 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        rounds[i] = &takes[i]->round;
+        rounds[i]->over = true;
+        rounds[i]->ended = false; /* late votes tell whether there is a holder */
+    }
+    session->rounds = rounds;
+    session->round_count = n;
+    while (some_go_on(takes, n, &until_ns)) {
+        redlock_session_sleep(session, until_ns);
+        redlock_release_advance(session);
+    }
+    session->rounds = NULL;
+    session->round_count = 0;
 }

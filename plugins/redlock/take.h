@@ -3,7 +3,7 @@
 #ifndef REDLOCK_TAKE_H
 #define REDLOCK_TAKE_H
 
-#include "attempt.h"
+#include "client.h"
 #include "fence.h"
 #include "round.h"
 
@@ -30,7 +30,7 @@ struct redlock_take {
     char owners[REDLOCK_NODES_MAX]
                [REDLOCK_TAKE_OWNER]; /* of nodes that said no; "": several owners */
     struct redlock_round round;
-    struct redlock_round raise; /* of raise.h */
+    struct redlock_round raise; /* of redlock_take_raise */
 };
 
 void redlock_take_init(struct redlock_take *taking, struct redlock_session *session,
@@ -40,15 +40,33 @@ void redlock_take_init(struct redlock_take *taking, struct redlock_session *sess
 void redlock_take_ask(struct redlock_take *const *takes, size_t n);
 
 bool redlock_take_wants_fence(const struct redlock_take *taking);
-/* Of the numbers that the nodes answered. */
-struct redlock_fence_choice redlock_take_choose(const struct redlock_take *taking);
-/* Writes taking->script anew, with the present round and the present wanted number. */
-void redlock_take_write(struct redlock_take *taking);
-
 /* True: the node said that another owner has the lock. */
 bool redlock_take_is_no(const struct redlock_round *round, unsigned node);
 unsigned redlock_take_noes(const struct redlock_round *round);
 /* True: nobody has a majority. The owners that the nodes name have lost the vote, too. */
 bool redlock_take_is_split(const struct redlock_round *round);
+
+/* ---- fencing tokens (fence.h) ---- */
+
+/* For each take whose name a majority took: sets its verdict. WON: a majority has one number for
+ * the lease, which is its token, or the lease has none. SHORT: no number fits the clocks of a
+ * majority. UNSURE: too few nodes confirmed it. n: at most REDLOCK_BATCH_MOST, of one session. */
+void redlock_take_raise(struct redlock_take *const *takes, size_t n);
+
+/* Why no number fits. */
+enum dlock_status redlock_take_raise_fail(const struct redlock_take *taking,
+                                          struct dlock_error *err);
+
+/* ---- locks that were not won ---- */
+
+/* Undoes the request of a take on each node that may have granted the lock. */
+void redlock_take_undo(struct redlock_take *taking);
+
+/* Waits, after the verdict UNSURE, until the nodes have confirmed the undoing of each take, by the
+ * deadline of its request. n: at most REDLOCK_BATCH_MOST, of one session. */
+void redlock_take_undo_await(struct redlock_take *const *takes, size_t n);
+
+/* True: so many nodes have confirmed it that no majority can have the lock. */
+bool redlock_take_is_undone(const struct redlock_take *taking);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Unlock, and break for the lease of another owner. */
-#include "attempt.h"
-#include "inspect.h"
+#include "client.h"
 #include "lib/text.h"
 #include "round.h"
 #include "slots.h"
@@ -107,7 +106,7 @@ static enum dlock_status release(struct redlock_session *session, const struct d
 enum dlock_status redlock_unlock(void *self, const struct dlock_request *req,
                                  struct dlock_error *err)
 {
-    redlock_attempt_end(req->attempt); /* [UNL-4] */
+    redlock_client_attempt_end(req->attempt); /* [UNL-4] */
     return release(self, req, NULL, err);
 }
 
@@ -132,7 +131,7 @@ enum dlock_status redlock_unlock_batch(void *self, struct dlock_batch_op *const 
     struct releasing *room = malloc(redlock_batch_part(n, 0) * sizeof *room);
 
     for (size_t i = 0; i < n; i++)
-        redlock_attempt_end(ops[i]->req->attempt); /* [UNL-4] */
+        redlock_client_attempt_end(ops[i]->req->attempt); /* [UNL-4] */
     if (room == NULL)
         return redlock_config_fail(err, session->config, DLOCK_NOMEM, "no memory for a batch");
     for (size_t done = 0; done < n; done += REDLOCK_BATCH_MOST)

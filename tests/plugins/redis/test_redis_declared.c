@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redis/call/call.c plugins/resp/keys.c plugins/redis/renew.c plugins/redis/inspect.c
- */
+/* Tests: plugins/redis/call/call.c plugins/resp/keys.c plugins/redis/renew.c */
+/* Tests: plugins/redis/inspect.c */
 /* On a cluster a server moves the keys of a slot one by one, and looks only at the keys that a
  * script declares: does each call declare every key that its script touches? */
 #include "redis/servers/session.h"

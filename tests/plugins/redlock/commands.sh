@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: plugins/redlock/list.c plugins/redlock/inspect.c
+# Tests: plugins/redlock/inspect.c
 # SPDX-License-Identifier: MIT
 # commands.sh SOURCE-DIR BIN-DIR PORT...: the command on five nodes that run. TAP.
 # shellcheck disable=SC2317 # functions are called by name

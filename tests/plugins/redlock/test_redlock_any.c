@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redlock/wait_any.c plugins/redlock/entry.c */
+/* Tests: plugins/redlock/wait.c */
 /* Does one thread hear when a majority is free for an attempt of a client? Three real servers, the
  * slots of the plugin (C19, ANY, INT-4). */
 #include "batch_calls.h"

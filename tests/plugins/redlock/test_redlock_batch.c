@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redlock/round.c plugins/redlock/acquire.c plugins/redlock/undo.c */
-/* Tests: plugins/redlock/unlock.c plugins/redlock/raise.c plugins/redlock/node.c */
-/* Tests: plugins/redlock/round_report.c plugins/redlock/batch.h */
+/* Tests: plugins/redlock/round.c plugins/redlock/acquire.c plugins/redlock/take.c */
+/* Tests: plugins/redlock/unlock.c plugins/redlock/node.c */
 /*
  * Has each name of a batch its own quorum, its own deadline and its own undoing, whatever one of
  * the nodes does? Three real servers behind proxies, the slots of the plugin (C1, C4, C6, C19,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redlock/take.c plugins/redlock/raise.c plugins/redlock/inspect.c */
+/* Tests: plugins/redlock/take.c plugins/redlock/inspect.c */
 /*
  * Does a key of somebody else, whose number is no number of a lease, make trouble for its name
  * alone? With fence=on; three real servers, the slots of the plugin (C6, C14, BAT-1, REN-1).

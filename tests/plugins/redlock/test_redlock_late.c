@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/redlock/release.c plugins/redlock/round.c plugins/redlock/session.c */
-/* Tests: plugins/redlock/deliver.c plugins/redlock/pending.c */
+/* Tests: plugins/redlock/client.c */
 /*
  * What do messages do that come late, or not at all? Real servers behind proxies (failures T55 to
  * T57; C1, C3, C4, C8).

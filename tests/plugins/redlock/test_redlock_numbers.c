@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redlock/take.c plugins/redlock/raise.c plugins/redlock/fence.c */
+/* Tests: plugins/redlock/take.c plugins/redlock/fence.c */
 /*
  * Do fencing tokens rise when the nodes' clocks differ and are set back, nodes forget, and leases
  * end in all ways? Three real servers under a shim that moves their clocks (C6, TRY-6).

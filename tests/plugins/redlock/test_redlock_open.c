@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redlock/plugin.c plugins/redlock/config.c plugins/redlock/probe.c */
+/* Tests: plugins/redlock/plugin.c plugins/redlock/config.c */
 /* Which lists of nodes are taken, which nodes have a vote, and what is said of the others? */
 #include "redlock_kit.h"
 

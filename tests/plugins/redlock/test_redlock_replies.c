@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redlock/request.c plugins/redlock/node.c */
+/* Tests: plugins/redlock/node.c */
 /* What is believed of nodes that say something else than they were asked? (C9) */
 #include "scripted_client.h"
 #include "session_kit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redlock/wait_any.c core/async/driver.c */
+/* Tests: plugins/redlock/wait.c core/async/driver.c */
 /*
  * Operations of dlock_op_start wait in the queues of the nodes, and do not poll (C13, C19). Runs
  * under ThreadSanitizer, too.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/redlock/watch.c */
+/* Tests: plugins/redlock/wait.c */
 /* What do those who wait cost the nodes, and do they all get what they wait for? Real servers
  * (C13). */
 #include "redlock_kit.h"

@@ -57,10 +57,11 @@ mutant 6 "a majority of the nodes that answer" "dlock_plugin_redlock test_quorum
 # There are two who do it.
 mutant 7 "nodes that were late keep what they granted" "dlock_plugin_redlock test_redlock_late" \
     "test_redlock_late --filter '*/TRY_4*'" \
-    plugins/redlock/undo.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
+    plugins/redlock/take.c "    return answer->state == ANSWER_PENDING || answer->state == ANSWER_SILENT ||
            (answer->state" "    return (answer->state" \
-    plugins/redlock/deliver.c \
-    "    if (is_followed(session, node, sent) || redlock_attempt_lives(session->client, sent->token))" \
+    plugins/redlock/round.c \
+    "    if (is_followed(session, node, sent) ||
+        redlock_client_attempt_lives(session->client, sent->token))" \
     "    if (is_followed(session, node, sent) || sent->kind == SENT_ACQUIRE)"
 
 mutant 8 "a renewal takes what it does not hold" "$redis" \
@@ -363,7 +364,7 @@ mutant 48 "a node forgets a number that it was asked to raise" "$numbers" \
 
 mutant 49 "a token begins before a majority has it" "$numbers" \
     "test_redlock_numbers --filter '*/C6_a_number_that_was_raised*'" \
-    plugins/redlock/raise.c "choice->agreed < taking->session->config->need;" \
+    plugins/redlock/take.c "choice->agreed < taking->session->config->need;" \
     "choice->agreed == 0;"
 
 mutant 50 "a token counts whatever the clock of its node is" "$numbers" \
