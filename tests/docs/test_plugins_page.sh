@@ -43,7 +43,7 @@ on_the_page() {
 
 mapfile -t slots < <(sed -n '/^struct dlock_backend_ops {/,/^};/p' "$header" |
     grep -oE '\(\*[a-z_]+\)\(' | tr -d '(*)')
-mapfile -t caps < <(sed -nE 's#^    X\(([A-Z_]+), [0-9]+\) .*#DLOCK_CAP_\1#p' include/dlock/types.h)
+mapfile -t caps < <(sed -nE 's/^#define (DLOCK_CAP_[A-Z_]+) +DLOCK_BIT.*/\1/p' include/dlock/types.h)
 
 clauses_exist() {
     ! grep -oE '\[[A-Z]{3}-[0-9]+\]' "$page" | sort -u | grep -vxFf \

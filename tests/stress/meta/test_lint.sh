@@ -10,7 +10,7 @@ source_dir=$1
 
 good_tree() {
     rm -rf "$tap_tmp/tree"
-    mkdir -p "$tap_tmp/tree"/{core/{api,acquire,client,hold,session,sys},plugins/{p,q,redis,resp},bench,cli,docs,include/dlock,tests}
+    mkdir -p "$tap_tmp/tree"/{core/{api,acquire,client,hold,session,sys},plugins/{p,q,redis,resp},bench,cli,docs,lib,include/dlock,tests}
     cp "$source_dir"/.clang-{format,tidy} "$tap_tmp/tree"
     cat >"$tap_tmp/tree/core/good.c" <<'END'
 /* SPDX-License-Identifier: MIT */
@@ -26,13 +26,13 @@ END
         >"$tap_tmp/tree/docs/glossary.md"
     # All folders that a test here makes files in.
     printf '%s\n' '## The picture' '```' 'cli/' ' core' 'core/hold' 'core/api' 'core/client' 'core/session' \
-        'core/sys' 'plugins/p plugins/q plugins/redis' 'plugins/resp' '```' >"$tap_tmp/tree/docs/architecture.md"
+        'core/sys' 'plugins/p plugins/q plugins/redis' 'plugins/resp' ' lib' '```' >"$tap_tmp/tree/docs/architecture.md"
     echo 'See [it](good.c), `core/good.c`, [a page](https://example.org).' >"$tap_tmp/tree/core/README.md"
 }
 
 # A test that names each file of the product.
 name_them() {
-    (cd "$tap_tmp/tree" && find core cli plugins -name '*.c' -printf '/* Tests: %p */\n' |
+    (cd "$tap_tmp/tree" && find core cli plugins lib -name '*.c' -printf '/* Tests: %p */\n' |
         sed '1i/* SPDX-License-Identifier: MIT */' >tests/test_all.c)
 }
 
