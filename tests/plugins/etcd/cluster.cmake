@@ -1,5 +1,9 @@
 # Many threads on few names, while members are killed and stopped: under the sanitizers, too.
-foreach(stem test_etcd_storm test_etcd_leader test_etcd_data test_etcd_events)
+foreach(stem
+  test_etcd_data
+  test_etcd_events
+  test_etcd_leader
+  test_etcd_storm)
   add_executable(${stem} ${stem}.c)
   target_include_directories(${stem} PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
   target_link_libraries(${stem} PRIVATE dlock_flags dlock_storm dlock_servers)

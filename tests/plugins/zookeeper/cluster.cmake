@@ -1,5 +1,9 @@
 # Clients while servers are killed, stopped and cut off from each other.
-foreach(stem test_zk_storm test_zk_leader test_zk_follower test_zk_process)
+foreach(stem
+  test_zk_follower
+  test_zk_leader
+  test_zk_process
+  test_zk_storm)
   add_executable(${stem} ${stem}.c)
   target_include_directories(${stem} PRIVATE ${PROJECT_SOURCE_DIR}/tests/kit)
   target_link_libraries(${stem} PRIVATE dlock_flags dlock_storm dlock_servers dlock_faults dlock_ruler)
