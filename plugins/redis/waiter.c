@@ -5,10 +5,9 @@
 #include "redis/servers/cluster.h"
 #include "redis/servers/sentinels.h"
 #include "redis/servers/session.h"
+#include "resp/config.h"
 #include "resp/error.h"
 #include "resp/reply.h"
-#include "resp/secret.h"
-#include "resp/subscription.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +29,7 @@ static enum dlock_status read_secret(struct resp_subscriber *subscriber, unsigne
                                      char **secret, struct dlock_error *err)
 {
     (void)server;
-    return resp_secret_read(subscriber->target, REDIS_ORIGIN, secret, err);
+    return resp_config_read_secret(subscriber->target, REDIS_ORIGIN, secret, err);
 }
 
 /* [FO-9] The grant is one of the server that answered "queued". */
@@ -86,7 +85,7 @@ static void subscribe_elsewhere(struct redis_session *session)
     struct resp_config *config = &session->subscriber_config;
     struct redis_shard *shard = NULL;
 
-    if (session->subscriber.subscriptions[0].connection.state != RESP_DOWN)
+    if (!resp_subscriber_is_down(&session->subscriber, 0))
         return;
     shard = redis_cluster_master(session->cluster, session->subscriber_next++);
     if (shard == NULL) {

@@ -2,8 +2,8 @@
 #include "config.h"
 #include "lib/text.h"
 #include "quorum.h"
+#include "resp/config.h"
 #include "resp/guard.h"
-#include "resp/secret.h"
 
 #include <stdlib.h>
 #include <string.h>

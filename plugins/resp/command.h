@@ -33,4 +33,13 @@ char *resp_command_format(const struct resp_command *command, size_t *len);
 /* Writes the number to out, which holds RESP_DIGITS, and returns out. */
 const char *resp_command_number(char *out, int64_t number);
 
+/* A Lua script of a plugin and the SHA1 by which a server knows it; embed.cmake makes the tables.
+ */
+struct resp_script {
+    const char *sha; /* 40 hex digits */
+    const char *body;
+    size_t len;
+    const char *name;
+};
+
 #endif

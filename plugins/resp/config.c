@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "resp/config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum dlock_status resp_config_take_tls(struct resp_config *configs, unsigned count,
@@ -26,4 +27,20 @@ enum dlock_status resp_config_take_tls(struct resp_config *configs, unsigned cou
         configs[i].sni = sni;
     }
     return status;
+}
+
+enum dlock_status resp_config_read_secret(const struct dlock_target *target, const char *origin,
+                                          char **secret, struct dlock_error *err)
+{
+    int len = -1;
+
+    *secret = malloc(RESP_SECRET_MAX);
+    if (*secret == NULL)
+        return dlock_fail(err, origin, DLOCK_NOMEM, 0, "no memory for a password");
+    len = target->read_secret(target, NULL, *secret, RESP_SECRET_MAX, err);
+    if (len >= 0)
+        return DLOCK_OK;
+    free(*secret);
+    *secret = NULL;
+    return len == -2 ? err->status : DLOCK_OK;
 }

@@ -57,4 +57,11 @@ struct resp_config {
 enum dlock_status resp_config_take_tls(struct resp_config *configs, unsigned count,
                                        const struct dlock_target *target, struct dlock_error *err);
 
+#define RESP_SECRET_MAX ((size_t)16 * 1024) /* bytes that read_secret may give, with the NUL */
+
+/* Reads the present password of the URI, again for each new connection [SEC-1]. *secret: to be
+ * freed by dl_secret_free; NULL: there is none. */
+enum dlock_status resp_config_read_secret(const struct dlock_target *target, const char *origin,
+                                          char **secret, struct dlock_error *err);
+
 #endif

@@ -13,8 +13,8 @@
 #define RESP_CONNECTION_H
 
 #include "net/resolve.h"
+#include "resp/config.h"
 #include "resp/reader.h"
-#include "resp/secret.h"
 #include "resp/setup.h"
 
 enum resp_connection_state {

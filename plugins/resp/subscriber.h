@@ -91,4 +91,7 @@ void resp_subscriber_sleep_locked(struct resp_subscriber *subscriber, struct wai
 /* The end of a watch: another waiter leads. */
 void resp_subscriber_hand_over_locked(struct resp_subscriber *subscriber);
 
+/* True: there is no connection to this server, and none is being made. By the leader. */
+bool resp_subscriber_is_down(const struct resp_subscriber *subscriber, unsigned index);
+
 #endif

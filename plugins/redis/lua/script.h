@@ -7,7 +7,7 @@
 #ifndef REDIS_SCRIPT_H
 #define REDIS_SCRIPT_H
 
-#include "resp/script.h"
+#include "resp/command.h"
 
 enum redis_script_id {
     REDIS_SCRIPT_ACQUIRE,

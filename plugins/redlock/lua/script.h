@@ -7,7 +7,7 @@
 #ifndef REDLOCK_SCRIPT_H
 #define REDLOCK_SCRIPT_H
 
-#include "resp/script.h"
+#include "resp/command.h"
 
 enum redlock_script_id {
     REDLOCK_SCRIPT_ACQUIRE,

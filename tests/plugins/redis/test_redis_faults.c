@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/resp/subscription.c plugins/redis/link/pipeline.c plugins/net/stream.c */
+/* Tests: plugins/resp/subscriber.c plugins/redis/link/pipeline.c plugins/net/stream.c */
 /* Is what happened said plainly when the network or the server fails? (C4, C8, C9, TRY-4) */
 #include "proxy_client.h"
 #include "redis_kit.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/redlock/client.c plugins/resp/subscriber.c */
-/* Tests: plugins/resp/subscription.c */
 /*
  * The connections on which waiters are told of releases: does another thread wait for one to be
  * made, and is a connection that died in silence noticed? The slots of the plugin, three real

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/resp/connection.c plugins/resp/secret.c plugins/redlock/node.c */
+/* Tests: plugins/resp/connection.c plugins/resp/config.c plugins/redlock/node.c */
 /* Does a holder keep its lock while the password of the nodes is changed? Real servers, and the
  * files that secrets are read from (SEC-1, C14). */
 #include "redlock_kit.h"
