@@ -221,7 +221,7 @@ function check_cycles(   i, a, b) {
 }
 
 # dl_session_pool_take and dl_session_pool belong in session_pool.c, dl_event_take in events.c. The last
-# word of the file may be left out: dl_uri_text belongs in uri_print.c, because uri.h declares it. A
+# word of the file may be left out: dl_acquire_text belongs in acquire_steps.c, if acquire.h is there. A
 # structure that the file defines counts as its name, too. Files of lib have several small topics. A
 # file that is named for its thread has what the thread does: dl_renew belongs in renewer.c.
 function names_its_file(name, unit,   file, first, prefix, header_of, type, count, i) {

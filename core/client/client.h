@@ -10,20 +10,20 @@
  *
  * The folder client/ has what a client knows: name_state.h (names), local_queue.h (the calls that
  * wait for a name), events.h (losses on their way to the application), lock_options.h, stats.h
- * (what is counted), log_lines.h.
+ * (what is counted).
  */
 #ifndef DL_CLIENT_H
 #define DL_CLIENT_H
 
 #include "client/events.h"
 #include "client/lock_options.h"
-#include "client/log_lines.h"
 #include "client/name_state.h"
 #include "client/stats.h"
 #include "load/store.h"
 #include "session/session_pool.h"
 #include "session/wait.h"
 #include "sys/fork.h"
+#include "sys/log.h"
 #include "sys/random.h"
 
 #include <dlock/dlock.h>

@@ -4,7 +4,7 @@
  *
  * If the caller gave directories, only these count. Otherwise the directories of DLOCK_PLUGIN_PATH
  * come first, then the compiled-in one, which is "dlock" beside libdlock.so. All are absolute. In a
- * library with plugins that are linked (builtin.h), these take the place of the compiled-in one.
+ * library with plugins that are linked (registry.h), these take the place of the compiled-in one.
  * docs/adr/0002-plugin-directory.md has the reasons.
  */
 #ifndef DL_PLUGIN_PATH_H

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "load/registry.h"
-
-#include "load/builtin.h"
 #include "load/loader.h"
 #include "load/option.h"
 #include "load/plugin_path.h"
@@ -16,6 +14,33 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* DLOCK_BUILTINS: DL_BUILTIN(memory) DL_BUILTIN(sqlite) ..., as cmake/DlockStatic.cmake says. */
+#ifdef DLOCK_BUILTINS
+#define DL_BUILTIN(name) const struct dlock_plugin *dlock_plugin_##name(void);
+DLOCK_BUILTINS
+#undef DL_BUILTIN
+#define DL_BUILTIN(name) {#name, dlock_plugin_##name},
+#else
+#define DLOCK_BUILTINS
+#endif
+
+struct builtin {
+    const char *module; /* NULL: the end of the table */
+    const struct dlock_plugin *(*entry)(void);
+};
+
+static const struct builtin builtin_table[] = {DLOCK_BUILTINS{NULL, NULL}};
+
+/* NULL: no plugin of this name is linked. */
+static const struct builtin *builtin_find(const char *module)
+{
+    const struct builtin *builtin = builtin_table;
+
+    while (builtin->module != NULL && strcmp(builtin->module, module) != 0)
+        builtin++;
+    return builtin->module != NULL ? builtin : NULL;
+}
 
 /* Stands for the directory of the plugins that are linked; directories on disk are absolute. */
 #define BUILTIN_DIR "built-in/"
@@ -119,17 +144,17 @@ static struct entry *entry_find(const char *file)
 }
 
 /* NULL: a file on disk. */
-static const struct dl_builtin *file_builtin(const char *file)
+static const struct builtin *file_builtin(const char *file)
 {
     size_t len = strlen(BUILTIN_DIR);
 
-    return strncmp(file, BUILTIN_DIR, len) == 0 ? dl_builtin_find(file + len) : NULL;
+    return strncmp(file, BUILTIN_DIR, len) == 0 ? builtin_find(file + len) : NULL;
 }
 
 /* Fills the entry, which has its file. */
 static enum dlock_status entry_fill(struct entry *entry, struct dlock_error *err)
 {
-    const struct dl_builtin *builtin = file_builtin(entry->file);
+    const struct builtin *builtin = file_builtin(entry->file);
     const struct dlock_plugin *descriptor = NULL;
     enum dlock_status status = DLOCK_OK;
 
@@ -286,7 +311,7 @@ static enum dlock_status module_find(const struct dl_plugin_path *path, const ch
 {
     enum dlock_status status = dl_plugin_path_find(path, module, file, err);
 
-    if (status != DLOCK_NO_PLUGIN || !path->builtin || dl_builtin_find(module) == NULL)
+    if (status != DLOCK_NO_PLUGIN || !path->builtin || builtin_find(module) == NULL)
         return status;
     dl_error_reset(err);
     if (asprintf(file, BUILTIN_DIR "%s", module) >= 0)
@@ -426,8 +451,8 @@ static enum dlock_status listing_add_builtins(struct listing *listing, struct dl
 {
     enum dlock_status status = DLOCK_OK;
 
-    for (size_t i = 0; status == DLOCK_OK && dl_builtin_table[i].module != NULL; i++) {
-        const char *module = dl_builtin_table[i].module;
+    for (size_t i = 0; status == DLOCK_OK && builtin_table[i].module != NULL; i++) {
+        const char *module = builtin_table[i].module;
         char *path = NULL;
 
         if (asprintf(&path, BUILTIN_DIR "%s", module) < 0)

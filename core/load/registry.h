@@ -3,8 +3,11 @@
  * registry.h - from a scheme to a checked plugin.
  *
  * Which module serves a scheme: a table of aliases, else the part before '+', else the scheme
- * itself. Loaded plugins stay for the life of the process. A plugin that is linked (builtin.h) is
- * used if no directory of the search path has its file. Thread-safe.
+ * itself. Loaded plugins stay for the life of the process. Thread-safe.
+ *
+ * Plugins can be linked with core: all of DLOCK_PLUGINS in libdlock_static.a, none in libdlock.so.
+ * A plugin that is linked needs no file, and is used if no directory of the search path has its
+ * file.
  */
 #ifndef DL_REGISTRY_H
 #define DL_REGISTRY_H

@@ -7,11 +7,17 @@
 #define DL_STORE_H
 
 #include "load/abi.h"
-#include "load/password.h"
 #include "load/settings.h"
 #include "load/uri.h"
 
 #include <dlock/plugin.h>
+
+/* The password of a URI that gives it by pass_file= or pass_env=. One of the two at most is not
+ * NULL. */
+struct dl_password_source {
+    char *file; /* pass_file: an absolute path */
+    char *env;  /* pass_env: the name of a variable */
+};
 
 struct dl_store_value;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/wait.h"
-#include "sys/priority.h"
+#include "sys/own_thread.h"
 
 int dl_wait_fifo_waiter_init(struct dl_wait_fifo_waiter *waiter)
 {
@@ -164,7 +164,7 @@ bool dl_wait_combine_enter(struct dl_wait_combine *line, unsigned lanes,
     if (leads) {
         line->active++;
     } else {
-        rider.priority = dl_priority_of_thread();
+        rider.priority = dl_own_thread_priority();
         dl_wait_fifo_join_locked(&line->fifo, &rider.waiter);
     }
     (void)pthread_mutex_unlock(&line->mutex);
@@ -188,7 +188,7 @@ size_t dl_wait_combine_take(struct dl_wait_combine *line, dl_wait_combine_fits_f
     int priority;
 
     (void)pthread_mutex_lock(&line->mutex);
-    priority = line->fifo.first != NULL ? dl_priority_of_thread() : 0;
+    priority = line->fifo.first != NULL ? dl_own_thread_priority() : 0;
     for (struct dl_wait_fifo_waiter *at = line->fifo.first; at != NULL && n < most; at = next) {
         const struct rider *rider = (const struct rider *)(const void *)at;
         void *request = rider->request;

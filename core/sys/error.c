@@ -2,10 +2,53 @@
 #include "sys/error.h"
 #include "sys/struct_size.h"
 
+#include <dlock/types.h>
+#include <dlock/version.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#define TEXT_OF(number)           #number
+#define TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+
+/* How much of a number has to be the same: the major version, or that and the minor one. */
+#define SERIES (DLOCK_VERSION_MAJOR == 0 ? 1000 : 1000000)
+
+const char *dlock_version(void)
+{
+    return TEXT(DLOCK_VERSION_MAJOR, DLOCK_VERSION_MINOR, DLOCK_VERSION_PATCH);
+}
+
+bool dlock_version_serves(int number)
+{
+    return number >= 0 && number / SERIES == DLOCK_VERSION_NUMBER / SERIES &&
+           number <= DLOCK_VERSION_NUMBER;
+}
+
+#define STATUS_ROW(name, value, class_, text) [value] = {#name, text, DLOCK_CLASS_##class_},
+
+static const struct {
+    const char *name, *text;
+    enum dlock_class class_;
+} statuses[] = {DLOCK_STATUS_MAP(STATUS_ROW)};
+
+#define STATUS_COUNT ((int)(sizeof statuses / sizeof statuses[0]))
+
+const char *dlock_status_name(int status)
+{
+    return status >= 0 && status < STATUS_COUNT ? statuses[status].name : "?";
+}
+
+const char *dlock_status_text(int status)
+{
+    return status >= 0 && status < STATUS_COUNT ? statuses[status].text : "unknown status";
+}
+
+enum dlock_class dlock_status_class(int status)
+{
+    return status >= 0 && status < STATUS_COUNT ? statuses[status].class_ : DLOCK_CLASS_INTERNAL;
+}
 
 #define SIZE_FIRST DL_SIZE_TO(struct dlock_error, nodes)
 

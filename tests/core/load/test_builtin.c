@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/load/builtin.c core/load/registry.c core/load/plugin_path.c */
+/* Tests: core/load/registry.c core/load/plugin_path.c */
 /* Does a program that is linked with libdlock_static.a use all stores without loading a file?
  * Linked with that library alone. dlopen is ours: it counts, and passes on. */
 #include "tap.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/load/registry.c core/load/plugin_path.c core/load/elf_check.c */
+/* Tests: core/load/registry.c core/load/plugin_path.c core/load/loader.c */
 /* Is a plugin found where it should be, and the place refused where it is not safe? What a plugin
  * itself may have wrong: tests/core/load. */
-#include "load/elf_check.h"
+#include "load/loader.h"
 #include "load/plugin_path.h"
 #include "load/registry.h"
 #include "sys/error.h"
@@ -84,9 +84,10 @@ Test(registry, whole_and_foreign_files)
 {
     char why[100] = "";
 
-    cr_expect(dl_elf_complete("/proc/self/exe", why, sizeof why), "%s", why);
-    cr_expect(dl_elf_complete("/dev/null", why, sizeof why), "not ELF: for the linker to say");
-    cr_expect_not(dl_elf_complete("/nonexistent", why, sizeof why));
+    cr_expect(dl_loader_file_complete("/proc/self/exe", why, sizeof why), "%s", why);
+    cr_expect(dl_loader_file_complete("/dev/null", why, sizeof why),
+              "not ELF: for the linker to say");
+    cr_expect_not(dl_loader_file_complete("/nonexistent", why, sizeof why));
     cr_expect_str_eq(why, "cannot read it: No such file or directory");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/load/store.c core/load/store_options.c core/load/password.c lib/text_file.c */
+/* Tests: core/load/store.c lib/text_file.c */
 /* Do a URI, a plugin's option table and core's own options become one understood store? */
 #include "heap_search.h"
 #include "load/option.h"

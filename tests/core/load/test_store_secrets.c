@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/load/store.c core/load/password.c lib/text.c */
+/* Tests: core/load/store.c lib/text.c */
 /* C17: are secrets in files read again, and are files refused that others may write? */
 #include "load/store.h"
 #include "no_ops.h"

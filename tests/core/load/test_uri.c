@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/load/uri.c core/load/uri_print.c */
+/* Tests: core/load/uri.c */
 /* Is a URI understood or refused with its place, never half understood, and never shown with its
  * password (C17, T75)? */
 #include "load/uri.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: core/session/wait.c core/acquire/try_batch.c core/hold/unlock.c */
-/* Tests: core/sys/priority.c */
+/* Tests: core/sys/own_thread.c */
 /*
  * Blocking calls that want an exchange at one time, on a store with one lane, which lets two in: do
  * they share the next one, with an outcome, deadline and lease of its own for each, and does a call

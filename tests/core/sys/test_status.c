@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/sys/status.c */
+/* Tests: core/sys/error.c */
 /* Is the table of statuses whole, and safe to ask for any number? */
 #include <criterion/criterion.h>
 #include <dlock/types.h>

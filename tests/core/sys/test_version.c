@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Does the library say its version, and which headers it serves? */
-/* Tests: core/sys/version.c */
+/* Tests: core/sys/error.c */
 #include <criterion/criterion.h>
 #include <dlock/dlock.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/client/log_lines.c */
+/* Tests: core/sys/log.c */
 /* Do lines that were written under the mutex come out once, in order, with their levels? */
-#include "client/log_lines.h"
+#include "sys/log.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
