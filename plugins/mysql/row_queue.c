@@ -436,6 +436,18 @@ static enum dlock_status wait_in_queue(struct my_session *session, const struct 
     return status;
 }
 
+/* A watch before this one may have reserved the name: the next waiter would find it BUSY. */
+static void unreserve(struct my_connection *conn, const struct dlock_request *req)
+{
+    const struct my_slot *slot = req->attempt;
+    struct dlock_error ignored = DLOCK_ERROR_INIT;
+
+    if (!my_queue_is_head(slot->queue))
+        return;
+    my_statements_input(conn, req);
+    (void)step(conn, req, MY_UNRESERVE, &ignored);
+}
+
 static enum dlock_status watch(struct my_session *session, const struct dlock_request *req,
                                struct dlock_error *err)
 {
@@ -445,8 +457,10 @@ static enum dlock_status watch(struct my_session *session, const struct dlock_re
     const bool in_time = req->deadline_ns - my_connection_now(conn) >= LOGIN_NS;
     enum dlock_status status = DLOCK_UNAVAILABLE;
 
-    if (atomic_load(&slot->stop)) /* or the first place in the queue would be news [INT-2] */
+    if (atomic_load(&slot->stop)) { /* or the first place in the queue would be news [INT-2] */
+        unreserve(conn, req);
         return dlock_fail(err, MY_ORIGIN, DLOCK_CANCELED, 0, "the wait was interrupted");
+    }
     if (slot->queue == NULL)
         slot->queue = queue_take(session->shared, in_time, req->deadline_ns);
     my_statements_input(conn, req);

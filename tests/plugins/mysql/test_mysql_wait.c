@@ -41,6 +41,30 @@ LEASED(WAT_1_one_polls_and_the_rest_sleep_in_GET_LOCK)
     cr_assert_eq(dlt_try(&s, &late), DLOCK_OK, "nothing stays reserved");
 }
 
+/* An interrupt that comes between a trylock and the next watch finds a name that is reserved for
+ * the attempt. With that reservation the next waiter would find a free name BUSY. */
+LEASED(INT_2_a_head_that_is_interrupted_early_leaves_nothing_reserved)
+{
+    struct waiter head = {.session = &t, .request = &b, .timeout_ms = 20000};
+    struct waiter second = {.session = &u, .request = &c, .timeout_ms = 20000};
+
+    cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
+    cr_assert_eq(dlt_try(&t, &b), DLOCK_BUSY);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_BUSY);
+    becomes_head(&head);
+    waiter_start(&head);
+    waiter_start(&second);
+    await_state("%GET_LOCK%", 1);
+    cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
+    cr_assert_eq(waiter_join(&head), DLOCK_BUSY, "%s", t.err.message);
+    dlt_interrupt(&t, &b);
+    waiter_start(&head);
+    cr_assert_eq(waiter_join(&head), DLOCK_CANCELED);
+    t.ops->forget(t.self, &b.req);
+    cr_assert_eq(waiter_join(&second), DLOCK_BUSY, "%s", u.err.message);
+    cr_assert_eq(dlt_try(&u, &c), DLOCK_OK, "the name is free: %s", u.err.message);
+}
+
 static long connections(void)
 {
     return strtol(dlt_maria_ask(&server, "SELECT COUNT(*) FROM information_schema.processlist"
