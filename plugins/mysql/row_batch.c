@@ -511,7 +511,7 @@ static void read_refused(struct batch *batch)
 {
     static const enum my_statement read = MY_READ_ALL;
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct batch_answer answer;
+    struct batch_answer answer = {.count = 0};
     struct item *tried[BATCH_MOST];
     size_t n = 0;
     enum dlock_status status = DLOCK_OK;
@@ -573,7 +573,7 @@ static bool try_open(struct batch *batch, struct item **items, size_t n, bool cr
     const bool is_row = batch->conn->config->strategy == MY_ROW;
     const size_t first = creates ? 0 : 1, count = (is_row ? 3 : 4) - first;
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct batch_answer answer;
+    struct batch_answer answer = {.count = 0};
     enum dlock_status status =
         batch_run(batch, items, n, (is_row ? row : insert) + first, count, &answer, &err);
     bool exact = status == DLOCK_OK;
@@ -714,7 +714,7 @@ static void items_read_again(struct batch *batch, struct item *const *items, siz
 {
     static const enum my_statement over = MY_OVER_ALL;
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct batch_answer answer;
+    struct batch_answer answer = {.count = 0};
 
     if (batch_run(batch, items, n, &over, 1, &answer, &err) == DLOCK_OK) {
         items_judge(items, n, ended);
@@ -747,7 +747,7 @@ static bool unlock_some(struct batch *batch, struct item **items, size_t n)
 {
     static const enum my_statement which[] = {MY_READ_ALL, MY_UNLOCK_ALL};
     struct dlock_error err = DLOCK_ERROR_INIT;
-    struct batch_answer answer;
+    struct batch_answer answer = {.count = 0};
     enum dlock_status status = batch_run(batch, items, n, which, 2, &answer, &err);
 
     if (status == DLOCK_OK) {

@@ -85,7 +85,7 @@ static char *lines_of(const PGresult *result)
 
     for (int row = 0; column >= 0 && row < PQntuples(result); row++)
         size += PQgetisnull(result, row, column) ? 0 : (size_t)PQgetlength(result, row, column) + 1;
-    lines = at = size > 0 ? malloc(size) : NULL;
+    lines = at = size > 0 ? calloc(1, size) : NULL;
     for (int row = 0; lines != NULL && row < PQntuples(result); row++) {
         const size_t len = (size_t)PQgetlength(result, row, column);
 
