@@ -281,10 +281,11 @@ static enum dlock_status names_inspect(struct etcd_session *session, const struc
     return status;
 }
 
-enum dlock_status etcd_admin_inspect(struct etcd_session *session, const unsigned char *name,
-                                     uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                                     void *arg, struct dlock_error *err)
+enum dlock_status etcd_admin_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                     int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                     struct dlock_error *err)
 {
+    struct etcd_session *session = self;
     struct name one = {.len = name_len};
     bool stopped = false;
 
@@ -462,10 +463,11 @@ static enum dlock_status page_read(struct listing *listing)
     return status;
 }
 
-enum dlock_status etcd_admin_list(struct etcd_session *session, const unsigned char *prefix,
-                                  uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                                  void *arg, struct dlock_error *err)
+enum dlock_status etcd_admin_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                  int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                  struct dlock_error *err)
 {
+    struct etcd_session *session = self;
     struct listing *listing = prefix_len <= 255 ? calloc(1, sizeof *listing) : NULL;
     enum dlock_status status = DLOCK_OK;
 
@@ -563,10 +565,11 @@ static enum dlock_status waiters_read(struct waiting *waiting, int64_t deadline_
     return status;
 }
 
-enum dlock_status etcd_admin_list_waiters(struct etcd_session *session, const unsigned char *name,
-                                          uint32_t name_len, int64_t deadline_ns,
-                                          dlock_waiter_fn *fn, void *arg, struct dlock_error *err)
+enum dlock_status etcd_admin_list_waiters(void *self, const unsigned char *name, uint32_t name_len,
+                                          int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                          struct dlock_error *err)
 {
+    struct etcd_session *session = self;
     struct waiting waiting = {
         .session = session,
         .fn = fn,
@@ -719,10 +722,10 @@ static enum dlock_status break_run(struct breaking *breaking)
     return status;
 }
 
-enum dlock_status etcd_admin_break(struct etcd_session *session, const unsigned char *name,
-                                   uint32_t name_len, const char *owner, int64_t deadline_ns,
-                                   struct dlock_error *err)
+enum dlock_status etcd_admin_break(void *self, const unsigned char *name, uint32_t name_len,
+                                   const char *owner, int64_t deadline_ns, struct dlock_error *err)
 {
+    struct etcd_session *session = self;
     struct breaking *breaking = calloc(1, sizeof *breaking);
     size_t ended = 0;
     bool doubt = false, below = false;

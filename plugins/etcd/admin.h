@@ -8,20 +8,19 @@
 
 #include "session.h"
 
-enum dlock_status etcd_admin_inspect(struct etcd_session *session, const unsigned char *name,
-                                     uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                                     void *arg, struct dlock_error *err);
+enum dlock_status etcd_admin_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                     int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                     struct dlock_error *err);
 
-enum dlock_status etcd_admin_list(struct etcd_session *session, const unsigned char *prefix,
-                                  uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                                  void *arg, struct dlock_error *err);
+enum dlock_status etcd_admin_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                  int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                  struct dlock_error *err);
 
-enum dlock_status etcd_admin_list_waiters(struct etcd_session *session, const unsigned char *name,
-                                          uint32_t name_len, int64_t deadline_ns,
-                                          dlock_waiter_fn *fn, void *arg, struct dlock_error *err);
+enum dlock_status etcd_admin_list_waiters(void *self, const unsigned char *name, uint32_t name_len,
+                                          int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                          struct dlock_error *err);
 
-enum dlock_status etcd_admin_break(struct etcd_session *session, const unsigned char *name,
-                                   uint32_t name_len, const char *owner, int64_t deadline_ns,
-                                   struct dlock_error *err);
+enum dlock_status etcd_admin_break(void *self, const unsigned char *name, uint32_t name_len,
+                                   const char *owner, int64_t deadline_ns, struct dlock_error *err);
 
 #endif

@@ -115,81 +115,10 @@ static void session_close(void *self, bool forked)
     tls_free(session->tls);
 }
 
-static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
-                                         struct dlock_grant *grant, struct dlock_error *err)
-{
-    return etcd_take(self, req, grant, err);
-}
-
-static enum dlock_status session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
-                                       int64_t deadline_ns, struct dlock_error *err)
-{
-    return etcd_renew(self, ops, n, deadline_ns, err);
-}
-
-static enum dlock_status session_unlock(void *self, const struct dlock_request *req,
-                                        struct dlock_error *err)
-{
-    return etcd_unlock(self, req, err);
-}
-
 static void session_forget(void *self, const struct dlock_request *req)
 {
     (void)self;
     etcd_queue_drop(req->attempt);
-}
-
-static enum dlock_status session_watch(void *self, const struct dlock_request *req,
-                                       struct dlock_grant *grant, struct dlock_error *err)
-{
-    return etcd_watch(self, req, grant, err);
-}
-
-static enum dlock_status session_dequeue(void *self, const struct dlock_request *req,
-                                         struct dlock_error *err)
-{
-    return etcd_unlock_dequeue(self, req, err);
-}
-
-static void session_interrupt(void *self, const struct dlock_request *req)
-{
-    etcd_watch_interrupt(self, req);
-}
-
-static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                         int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                         struct dlock_error *err)
-{
-    return etcd_admin_inspect(self, name, name_len, deadline_ns, fn, arg, err);
-}
-
-static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                      struct dlock_error *err)
-{
-    return etcd_admin_list(self, prefix, prefix_len, deadline_ns, fn, arg, err);
-}
-
-static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
-                                       const char *owner, int64_t deadline_ns,
-                                       struct dlock_error *err)
-{
-    return etcd_admin_break(self, name, name_len, owner, deadline_ns, err);
-}
-
-static enum dlock_status session_probe(void *self, int64_t deadline_ns,
-                                       struct dlock_session_info *info, dlock_check_fn *fn,
-                                       void *arg, struct dlock_error *err)
-{
-    return etcd_probe(self, deadline_ns, info, fn, arg, err);
-}
-
-static enum dlock_status session_list_waiters(void *self, const unsigned char *name,
-                                              uint32_t name_len, int64_t deadline_ns,
-                                              dlock_waiter_fn *fn, void *arg,
-                                              struct dlock_error *err)
-{
-    return etcd_admin_list_waiters(self, name, name_len, deadline_ns, fn, arg, err);
 }
 
 static const struct dlock_backend_ops ops = {
@@ -198,18 +127,18 @@ static const struct dlock_backend_ops ops = {
     .attempt_size = sizeof(struct etcd_slot),
     .open = session_open,
     .close = session_close,
-    .trylock = session_trylock,
-    .renew = session_renew,
-    .unlock = session_unlock,
+    .trylock = etcd_take,
+    .renew = etcd_renew,
+    .unlock = etcd_unlock,
     .forget = session_forget,
-    .inspect = session_inspect,
-    .list = session_list,
-    .break_lock = session_break,
-    .watch = session_watch,
-    .dequeue = session_dequeue,
-    .interrupt = session_interrupt,
-    .probe = session_probe,
-    .list_waiters = session_list_waiters,
+    .inspect = etcd_admin_inspect,
+    .list = etcd_admin_list,
+    .break_lock = etcd_admin_break,
+    .watch = etcd_watch,
+    .dequeue = etcd_unlock_dequeue,
+    .interrupt = etcd_watch_interrupt,
+    .probe = etcd_probe,
+    .list_waiters = etcd_admin_list_waiters,
 };
 
 static const struct dlock_plugin plugin = {

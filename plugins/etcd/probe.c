@@ -227,10 +227,10 @@ static void session_tell(struct etcd_session *session, const struct report *repo
     tell(report, "prefix", config->prefix_len > 0 ? config->prefix : "none", NULL);
 }
 
-enum dlock_status etcd_probe(struct etcd_session *session, int64_t deadline_ns,
-                             struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
-                             struct dlock_error *err)
+enum dlock_status etcd_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
+                             dlock_check_fn *fn, void *arg, struct dlock_error *err)
 {
+    struct etcd_session *session = self;
     const struct report report = {fn, arg};
     const size_t count = session->config.count;
     struct dlock_error first = DLOCK_ERROR_INIT;

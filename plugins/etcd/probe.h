@@ -19,8 +19,7 @@ void etcd_probe_info(struct etcd_session *session, const struct etcd_member *mem
                      struct dlock_session_info *info);
 
 /* OK if one member at least can serve. */
-enum dlock_status etcd_probe(struct etcd_session *session, int64_t deadline_ns,
-                             struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
-                             struct dlock_error *err);
+enum dlock_status etcd_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
+                             dlock_check_fn *fn, void *arg, struct dlock_error *err);
 
 #endif

@@ -452,9 +452,10 @@ static void batch_run(struct batch *batch)
     requests_free(batch);
 }
 
-enum dlock_status etcd_renew(struct etcd_session *session, struct dlock_lease_op *const *ops,
-                             size_t n, int64_t deadline_ns, struct dlock_error *err)
+enum dlock_status etcd_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+                             int64_t deadline_ns, struct dlock_error *err)
 {
+    struct etcd_session *session = self;
     struct batch *batch = calloc(1, sizeof *batch);
     struct element *elements = calloc(n < BATCH ? n : BATCH, sizeof *elements);
     enum dlock_status status = DLOCK_OK;

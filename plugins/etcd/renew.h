@@ -12,7 +12,7 @@
 
 #include "queue.h"
 
-enum dlock_status etcd_renew(struct etcd_session *session, struct dlock_lease_op *const *ops,
-                             size_t n, int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status etcd_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
+                             int64_t deadline_ns, struct dlock_error *err);
 
 #endif

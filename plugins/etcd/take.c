@@ -757,9 +757,10 @@ static enum dlock_status try(struct take *take)
     return DLOCK_UNKNOWN;
 }
 
-enum dlock_status etcd_take(struct etcd_session *session, const struct dlock_request *req,
-                            struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status etcd_take(void *self, const struct dlock_request *req, struct dlock_grant *grant,
+                            struct dlock_error *err)
 {
+    struct etcd_session *session = self;
     struct take take;
     bool known = false;
     enum dlock_status status = DLOCK_OK;

@@ -16,7 +16,7 @@
 
 #include "queue.h"
 
-enum dlock_status etcd_take(struct etcd_session *session, const struct dlock_request *req,
-                            struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status etcd_take(void *self, const struct dlock_request *req, struct dlock_grant *grant,
+                            struct dlock_error *err);
 
 #endif

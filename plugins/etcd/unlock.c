@@ -316,9 +316,9 @@ static enum dlock_status holds_ask(struct etcd_session *session, const struct dl
     return status;
 }
 
-enum dlock_status etcd_unlock(struct etcd_session *session, const struct dlock_request *req,
-                              struct dlock_error *err)
+enum dlock_status etcd_unlock(void *self, const struct dlock_request *req, struct dlock_error *err)
 {
+    struct etcd_session *session = self;
     const struct etcd_slot *slot = req->attempt;
     bool holds = slot->holds;
     enum dlock_status status = DLOCK_OK;
@@ -336,8 +336,9 @@ enum dlock_status etcd_unlock(struct etcd_session *session, const struct dlock_r
     return status;
 }
 
-enum dlock_status etcd_unlock_dequeue(struct etcd_session *session, const struct dlock_request *req,
+enum dlock_status etcd_unlock_dequeue(void *self, const struct dlock_request *req,
                                       struct dlock_error *err)
 {
+    struct etcd_session *session = self;
     return etcd_unlock_delete(session, req, NULL, err);
 }

@@ -17,9 +17,8 @@
 
 #include "queue.h"
 
-enum dlock_status etcd_unlock(struct etcd_session *session, const struct dlock_request *req,
-                              struct dlock_error *err);
-enum dlock_status etcd_unlock_dequeue(struct etcd_session *session, const struct dlock_request *req,
+enum dlock_status etcd_unlock(void *self, const struct dlock_request *req, struct dlock_error *err);
+enum dlock_status etcd_unlock_dequeue(void *self, const struct dlock_request *req,
                                       struct dlock_error *err);
 /* Deletes the key, if nothing is kept, and clears the slot. deleted: whether a claim or a waiter
  * had it; UNKNOWN if that is in doubt. NULL: the caller need not know. */

@@ -263,9 +263,10 @@ static enum dlock_status watch_run(struct watch *watch)
     return status;
 }
 
-enum dlock_status etcd_watch(struct etcd_session *session, const struct dlock_request *req,
-                             struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status etcd_watch(void *self, const struct dlock_request *req, struct dlock_grant *grant,
+                             struct dlock_error *err)
 {
+    struct etcd_session *session = self;
     struct watch watch = {.session = session,
                           .req = req,
                           .slot = req->attempt,
@@ -290,8 +291,9 @@ enum dlock_status etcd_watch(struct etcd_session *session, const struct dlock_re
     return status;
 }
 
-void etcd_watch_interrupt(struct etcd_session *session, const struct dlock_request *req)
+void etcd_watch_interrupt(void *self, const struct dlock_request *req)
 {
+    struct etcd_session *session = self;
     struct etcd_slot *slot = req->attempt;
 
     (void)pthread_mutex_lock(&session->mutex);

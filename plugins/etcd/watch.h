@@ -12,8 +12,8 @@
 
 #include "queue.h"
 
-enum dlock_status etcd_watch(struct etcd_session *session, const struct dlock_request *req,
-                             struct dlock_grant *grant, struct dlock_error *err);
-void etcd_watch_interrupt(struct etcd_session *session, const struct dlock_request *req);
+enum dlock_status etcd_watch(void *self, const struct dlock_request *req, struct dlock_grant *grant,
+                             struct dlock_error *err);
+void etcd_watch_interrupt(void *self, const struct dlock_request *req);
 
 #endif

@@ -360,10 +360,11 @@ static enum dlock_status names_inspect(struct zk_session *session, struct zk_adm
     return status;
 }
 
-enum dlock_status zk_admin_inspect(struct zk_session *session, const unsigned char *name,
-                                   uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                                   void *arg, struct dlock_error *err)
+enum dlock_status zk_admin_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                   struct dlock_error *err)
 {
+    struct zk_session *session = self;
     struct zk_admin_name one = {.len = name_len};
     bool stopped = false;
     const struct reporting reporting = {
@@ -603,10 +604,11 @@ static enum dlock_status page_report(void *arg, struct zk_admin_name *names, siz
                          stopped, err);
 }
 
-enum dlock_status zk_admin_list(struct zk_session *session, const unsigned char *prefix,
-                                uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                                void *arg, struct dlock_error *err)
+enum dlock_status zk_admin_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                struct dlock_error *err)
 {
+    struct zk_session *session = self;
     struct target target = {
         .session = session,
         .timeout_ns = deadline_ns - zk_link_now(session->link),
@@ -691,10 +693,11 @@ static enum dlock_status waiters_report(struct waiting *waiting,
     return status;
 }
 
-enum dlock_status zk_admin_list_waiters(struct zk_session *session, const unsigned char *name,
-                                        uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
-                                        void *arg, struct dlock_error *err)
+enum dlock_status zk_admin_list_waiters(void *self, const unsigned char *name, uint32_t name_len,
+                                        int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                        struct dlock_error *err)
 {
+    struct zk_session *session = self;
     struct zk_path path;
     struct waiting waiting = {
         .session = session, .path = path.text, .fn = fn, .arg = arg, .err = err};
@@ -785,10 +788,10 @@ static enum dlock_status holders_break(struct breaking *breaking,
     return status;
 }
 
-enum dlock_status zk_admin_break(struct zk_session *session, const unsigned char *name,
-                                 uint32_t name_len, const char *owner, int64_t deadline_ns,
-                                 struct dlock_error *err)
+enum dlock_status zk_admin_break(void *self, const unsigned char *name, uint32_t name_len,
+                                 const char *owner, int64_t deadline_ns, struct dlock_error *err)
 {
+    struct zk_session *session = self;
     struct breaking breaking = {
         .session = session, .owner = owner, .deadline_ns = deadline_ns, .err = err};
     struct zk_flight *flight = NULL;

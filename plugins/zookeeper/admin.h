@@ -18,13 +18,13 @@ struct zk_admin_name {
     bool gone; /* out: they held the name, and have gone before they were read */
 };
 
-enum dlock_status zk_admin_inspect(struct zk_session *session, const unsigned char *name,
-                                   uint32_t name_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                                   void *arg, struct dlock_error *err);
+enum dlock_status zk_admin_inspect(void *self, const unsigned char *name, uint32_t name_len,
+                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                   struct dlock_error *err);
 
-enum dlock_status zk_admin_list(struct zk_session *session, const unsigned char *prefix,
-                                uint32_t prefix_len, int64_t deadline_ns, dlock_holder_fn *fn,
-                                void *arg, struct dlock_error *err);
+enum dlock_status zk_admin_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
+                                int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
+                                struct dlock_error *err);
 
 /* Gets n names, ZK_ADMIN_PAGE at most, whose children are valid until it returns. Sets *stopped: it
  * wants no more. */
@@ -37,12 +37,11 @@ enum dlock_status zk_admin_each(struct zk_session *session, const unsigned char 
                                 uint32_t prefix_len, int64_t timeout_ns, zk_admin_fn *fn, void *arg,
                                 struct dlock_error *err);
 
-enum dlock_status zk_admin_list_waiters(struct zk_session *session, const unsigned char *name,
-                                        uint32_t name_len, int64_t deadline_ns, dlock_waiter_fn *fn,
-                                        void *arg, struct dlock_error *err);
+enum dlock_status zk_admin_list_waiters(void *self, const unsigned char *name, uint32_t name_len,
+                                        int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
+                                        struct dlock_error *err);
 
-enum dlock_status zk_admin_break(struct zk_session *session, const unsigned char *name,
-                                 uint32_t name_len, const char *owner, int64_t deadline_ns,
-                                 struct dlock_error *err);
+enum dlock_status zk_admin_break(void *self, const unsigned char *name, uint32_t name_len,
+                                 const char *owner, int64_t deadline_ns, struct dlock_error *err);
 
 #endif

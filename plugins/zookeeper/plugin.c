@@ -97,118 +97,26 @@ static void session_close(void *self, bool forked)
         zk_leftover_fini(&session->leftovers);
 }
 
-static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
-                                         struct dlock_grant *grant, struct dlock_error *err)
-{
-    return zk_take(self, req, grant, err);
-}
-
-static enum dlock_status session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
-                                       int64_t deadline_ns, struct dlock_error *err)
-{
-    return zk_renew(self, ops, n, deadline_ns, err);
-}
-
-static enum dlock_status session_unlock(void *self, const struct dlock_request *req,
-                                        struct dlock_error *err)
-{
-    return zk_unlock(self, req, err);
-}
-
-static void session_forget(void *self, const struct dlock_request *req)
-{
-    zk_unlock_forget(self, req);
-}
-
-static enum dlock_status session_watch(void *self, const struct dlock_request *req,
-                                       struct dlock_grant *grant, struct dlock_error *err)
-{
-    return zk_watch(self, req, grant, err);
-}
-
-static enum dlock_status session_dequeue(void *self, const struct dlock_request *req,
-                                         struct dlock_error *err)
-{
-    return zk_unlock_dequeue(self, req, err);
-}
-
-static void session_interrupt(void *self, const struct dlock_request *req)
-{
-    zk_watch_interrupt(self, req);
-}
-
-static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                         int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                         struct dlock_error *err)
-{
-    return zk_admin_inspect(self, name, name_len, deadline_ns, fn, arg, err);
-}
-
-static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                      struct dlock_error *err)
-{
-    return zk_admin_list(self, prefix, prefix_len, deadline_ns, fn, arg, err);
-}
-
-static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
-                                       const char *owner, int64_t deadline_ns,
-                                       struct dlock_error *err)
-{
-    return zk_admin_break(self, name, name_len, owner, deadline_ns, err);
-}
-
-static enum dlock_status session_probe(void *self, int64_t deadline_ns,
-                                       struct dlock_session_info *info, dlock_check_fn *fn,
-                                       void *arg, struct dlock_error *err)
-{
-    return zk_probe(self, deadline_ns, info, fn, arg, err);
-}
-
-static enum dlock_status session_list_waiters(void *self, const unsigned char *name,
-                                              uint32_t name_len, int64_t deadline_ns,
-                                              dlock_waiter_fn *fn, void *arg,
-                                              struct dlock_error *err)
-{
-    return zk_admin_list_waiters(self, name, name_len, deadline_ns, fn, arg, err);
-}
-
-static enum dlock_status session_trylock_batch(void *self, struct dlock_batch_op *const *ops,
-                                               size_t n, struct dlock_error *err)
-{
-    (void)err;
-    zk_take_batch(self, ops, n);
-    return DLOCK_OK;
-}
-
-static enum dlock_status session_unlock_batch(void *self, struct dlock_batch_op *const *ops,
-                                              size_t n, struct dlock_error *err)
-{
-    (void)err;
-    zk_unlock_batch(self, ops, n);
-    return DLOCK_OK;
-}
-
 static const struct dlock_backend_ops ops = {
     .struct_size = sizeof ops,
     .session_size = sizeof(struct zk_session),
     .attempt_size = sizeof(struct zk_slot),
     .open = session_open,
     .close = session_close,
-    .trylock = session_trylock,
-    .renew = session_renew,
-    .unlock = session_unlock,
-    .forget = session_forget,
-    .inspect = session_inspect,
-    .list = session_list,
-    .break_lock = session_break,
-    .watch = session_watch,
-    .dequeue = session_dequeue,
-    .interrupt = session_interrupt,
-    .probe = session_probe,
-    .list_waiters = session_list_waiters,
-    .trylock_batch = session_trylock_batch,
-    .unlock_batch = session_unlock_batch,
+    .trylock = zk_take,
+    .renew = zk_renew,
+    .unlock = zk_unlock,
+    .forget = zk_unlock_forget,
+    .inspect = zk_admin_inspect,
+    .list = zk_admin_list,
+    .break_lock = zk_admin_break,
+    .watch = zk_watch,
+    .dequeue = zk_unlock_dequeue,
+    .interrupt = zk_watch_interrupt,
+    .probe = zk_probe,
+    .list_waiters = zk_admin_list_waiters,
+    .trylock_batch = zk_take_batch,
+    .unlock_batch = zk_unlock_batch,
 };
 
 static enum dlock_status plugin_init(const struct dlock_host *host, struct dlock_error *err)

@@ -294,10 +294,10 @@ static enum dlock_status base_probe(struct zk_session *session, int64_t deadline
     return status;
 }
 
-enum dlock_status zk_probe(struct zk_session *session, int64_t deadline_ns,
-                           struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
-                           struct dlock_error *err)
+enum dlock_status zk_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
+                           dlock_check_fn *fn, void *arg, struct dlock_error *err)
 {
+    struct zk_session *session = self;
     const struct report report = {fn, arg};
     char version[32] = "";
     enum dlock_status status = DLOCK_INTERNAL;

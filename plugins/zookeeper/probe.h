@@ -7,8 +7,7 @@
 
 /* What the session gives now. */
 void zk_probe_info(struct zk_session *session, struct dlock_session_info *info);
-enum dlock_status zk_probe(struct zk_session *session, int64_t deadline_ns,
-                           struct dlock_session_info *info, dlock_check_fn *fn, void *arg,
-                           struct dlock_error *err);
+enum dlock_status zk_probe(void *self, int64_t deadline_ns, struct dlock_session_info *info,
+                           dlock_check_fn *fn, void *arg, struct dlock_error *err);
 
 #endif

@@ -132,9 +132,10 @@ static void batch_run(struct batch *batch)
     zk_flight_free(batch->flight);
 }
 
-enum dlock_status zk_renew(struct zk_session *session, struct dlock_lease_op *const *ops, size_t n,
+enum dlock_status zk_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                            int64_t deadline_ns, struct dlock_error *err)
 {
+    struct zk_session *session = self;
     struct element *elements = calloc(n < BATCH ? n : BATCH, sizeof *elements);
 
     if (elements == NULL)

@@ -5,7 +5,7 @@
 
 #include "session.h"
 
-enum dlock_status zk_renew(struct zk_session *session, struct dlock_lease_op *const *ops, size_t n,
+enum dlock_status zk_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
                            int64_t deadline_ns, struct dlock_error *err);
 
 #endif

@@ -685,9 +685,10 @@ static bool take_together(struct zk_session *session, struct dlock_batch_op *con
     return true;
 }
 
-enum dlock_status zk_take(struct zk_session *session, const struct dlock_request *req,
-                          struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status zk_take(void *self, const struct dlock_request *req, struct dlock_grant *grant,
+                          struct dlock_error *err)
 {
+    struct zk_session *session = self;
     int64_t sleep_ns = SLEEP_MOST_NS;
 
     return take_one(session, req, grant, &sleep_ns, err);
@@ -752,10 +753,14 @@ static void some_take(struct zk_session *session, struct dlock_batch_op *const *
             take_one(session, ordered[i]->req, &ordered[i]->grant, sleep_ns, ordered[i]->err);
 }
 
-void zk_take_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n)
+enum dlock_status zk_take_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                struct dlock_error *err)
 {
+    struct zk_session *session = self;
     int64_t sleep_ns = SLEEP_MOST_NS;
 
+    (void)err;
     for (size_t i = 0; i < n; i += TAKE_MOST)
         some_take(session, ops + i, n - i < TAKE_MOST ? n - i : TAKE_MOST, &sleep_ns);
+    return DLOCK_OK;
 }

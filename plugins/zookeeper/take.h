@@ -5,8 +5,8 @@
 
 #include "session.h"
 
-enum dlock_status zk_take(struct zk_session *session, const struct dlock_request *req,
-                          struct dlock_grant *grant, struct dlock_error *err);
+enum dlock_status zk_take(void *self, const struct dlock_request *req, struct dlock_grant *grant,
+                          struct dlock_error *err);
 
 /*
  * Locks share their flights. Permits, and attempts that had a create without an answer, have single
@@ -14,6 +14,7 @@ enum dlock_status zk_take(struct zk_session *session, const struct dlock_request
  * refused are in no reader's way: without a queue entry they come after readers of their name. Each
  * element has its status.
  */
-void zk_take_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n);
+enum dlock_status zk_take_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                struct dlock_error *err);
 
 #endif

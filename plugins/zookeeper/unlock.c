@@ -139,9 +139,9 @@ static enum dlock_status unlock_end(struct zk_attempt *attempt, enum dlock_statu
 
 /* A node that is no queue entry, and not known to hold the name, is of an attempt whose requests
  * were not answered: it has to go, too. */
-enum dlock_status zk_unlock(struct zk_session *session, const struct dlock_request *req,
-                            struct dlock_error *err)
+enum dlock_status zk_unlock(void *self, const struct dlock_request *req, struct dlock_error *err)
 {
+    struct zk_session *session = self;
     struct zk_attempt attempt;
     const struct zk_slot *slot = req->attempt;
     const bool ours = slot->session_id != 0 && !is_waiter(slot);
@@ -183,20 +183,25 @@ static void some_unlock(struct zk_session *session, struct zk_attempt *attempts,
         alone[i]->status = zk_unlock(session, alone[i]->req, alone[i]->err);
 }
 
-void zk_unlock_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n)
+enum dlock_status zk_unlock_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                  struct dlock_error *err)
 {
+    struct zk_session *session = self;
     struct zk_attempt *attempts = malloc((n < TOGETHER ? n : TOGETHER) * sizeof *attempts);
 
+    (void)err;
     for (size_t i = 0; i < n && attempts != NULL; i += TOGETHER)
         some_unlock(session, attempts, ops + i, n - i < TOGETHER ? n - i : TOGETHER);
     for (size_t i = 0; i < n && attempts == NULL; i++)
         ops[i]->status = zk_unlock(session, ops[i]->req, ops[i]->err);
     free(attempts);
+    return DLOCK_OK;
 }
 
-enum dlock_status zk_unlock_dequeue(struct zk_session *session, const struct dlock_request *req,
+enum dlock_status zk_unlock_dequeue(void *self, const struct dlock_request *req,
                                     struct dlock_error *err)
 {
+    struct zk_session *session = self;
     struct zk_attempt attempt;
     const struct zk_slot *slot = req->attempt;
     bool deleted = false;
@@ -209,8 +214,9 @@ enum dlock_status zk_unlock_dequeue(struct zk_session *session, const struct dlo
     return token_delete(&attempt, WAITERS_GO, &deleted);
 }
 
-void zk_unlock_forget(struct zk_session *session, const struct dlock_request *req)
+void zk_unlock_forget(void *self, const struct dlock_request *req)
 {
+    struct zk_session *session = self;
     struct dlock_error ignored = DLOCK_ERROR_INIT;
     struct zk_attempt attempt;
 

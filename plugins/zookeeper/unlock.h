@@ -5,13 +5,13 @@
 
 #include "session.h"
 
-enum dlock_status zk_unlock(struct zk_session *session, const struct dlock_request *req,
-                            struct dlock_error *err);
+enum dlock_status zk_unlock(void *self, const struct dlock_request *req, struct dlock_error *err);
 /* Nodes that hold their names go in one flight. The others have single calls, which follow one
  * after another. Each element has its status. */
-void zk_unlock_batch(struct zk_session *session, struct dlock_batch_op *const *ops, size_t n);
-enum dlock_status zk_unlock_dequeue(struct zk_session *session, const struct dlock_request *req,
+enum dlock_status zk_unlock_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
+                                  struct dlock_error *err);
+enum dlock_status zk_unlock_dequeue(void *self, const struct dlock_request *req,
                                     struct dlock_error *err);
-void zk_unlock_forget(struct zk_session *session, const struct dlock_request *req);
+void zk_unlock_forget(void *self, const struct dlock_request *req);
 
 #endif

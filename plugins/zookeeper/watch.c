@@ -203,9 +203,10 @@ static enum dlock_status watch_run(struct watch *watch)
     return status;
 }
 
-enum dlock_status zk_watch(struct zk_session *session, const struct dlock_request *req,
-                           struct dlock_grant *grant, struct dlock_error *err)
+enum dlock_status zk_watch(void *self, const struct dlock_request *req, struct dlock_grant *grant,
+                           struct dlock_error *err)
 {
+    struct zk_session *session = self;
     struct watch watch = {.grant = grant};
     enum dlock_status status = zk_slot_begin(&watch.attempt, session, req, err);
 
@@ -218,8 +219,9 @@ enum dlock_status zk_watch(struct zk_session *session, const struct dlock_reques
     return status;
 }
 
-void zk_watch_interrupt(struct zk_session *session, const struct dlock_request *req)
+void zk_watch_interrupt(void *self, const struct dlock_request *req)
 {
+    struct zk_session *session = self;
     struct zk_slot *slot = req->attempt;
 
     zk_link_lock(session->link);

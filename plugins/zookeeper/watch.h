@@ -5,8 +5,8 @@
 
 #include "session.h"
 
-enum dlock_status zk_watch(struct zk_session *session, const struct dlock_request *req,
-                           struct dlock_grant *grant, struct dlock_error *err);
-void zk_watch_interrupt(struct zk_session *session, const struct dlock_request *req);
+enum dlock_status zk_watch(void *self, const struct dlock_request *req, struct dlock_grant *grant,
+                           struct dlock_error *err);
+void zk_watch_interrupt(void *self, const struct dlock_request *req);
 
 #endif
