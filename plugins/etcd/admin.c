@@ -322,7 +322,7 @@ struct listing {
 
 static int64_t due_ns(const struct listing *listing)
 {
-    return etcd_stock_now(&listing->session->stock) + listing->timeout_ns;
+    return etcd_lease_pool_now(&listing->session->pool) + listing->timeout_ns;
 }
 
 static bool from_set(struct listing *listing, const void *key, size_t len, bool after)
@@ -476,7 +476,7 @@ enum dlock_status etcd_admin_list(void *self, const unsigned char *prefix, uint3
     if (listing == NULL)
         return dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a list");
     listing->session = session;
-    listing->timeout_ns = deadline_ns - etcd_stock_now(&session->stock);
+    listing->timeout_ns = deadline_ns - etcd_lease_pool_now(&session->pool);
     listing->fn = fn;
     listing->arg = arg;
     listing->err = err;

@@ -50,9 +50,9 @@ static enum dlock_status equip(struct etcd_session *session, const struct dlock_
     session->has_endpoints =
         session->has_mutex &&
         etcd_endpoints_init(&session->endpoints, &session->config, host, session->tls);
-    session->has_stock =
-        session->has_endpoints && etcd_stock_init(&session->stock, &session->endpoints);
-    return session->has_stock
+    session->has_pool =
+        session->has_endpoints && etcd_lease_pool_init(&session->pool, &session->endpoints);
+    return session->has_pool
                ? DLOCK_OK
                : dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a session");
 }
@@ -62,13 +62,13 @@ static enum dlock_status least_find(struct etcd_session *session, int64_t deadli
                                     struct dlock_error *err)
 {
     struct etcd_lease *lease = NULL;
-    enum dlock_status status = etcd_stock_grant(&session->stock, 1, deadline_ns, &lease, err);
+    enum dlock_status status = etcd_lease_pool_grant(&session->pool, 1, deadline_ns, &lease, err);
 
     if (status == DLOCK_OK) {
-        etcd_stock_set_least(&session->stock, lease->ttl_ms);
-        etcd_stock_put(&session->stock, lease);
+        etcd_lease_pool_set_least(&session->pool, lease->ttl_ms);
+        etcd_lease_pool_put(&session->pool, lease);
     } else if (status == DLOCK_UNAVAILABLE && etcd_rpc_no_space(err)) {
-        etcd_stock_set_least(&session->stock, ASSUMED_LEAST_MS);
+        etcd_lease_pool_set_least(&session->pool, ASSUMED_LEAST_MS);
         err->code = 0;
         err->message[0] = '\0';
         status = DLOCK_OK;
@@ -106,8 +106,8 @@ static void session_close(void *self, bool forked)
             etcd_endpoints_after_fork(&session->endpoints);
         return;
     }
-    if (session->has_stock)
-        etcd_stock_fini(&session->stock);
+    if (session->has_pool)
+        etcd_lease_pool_fini(&session->pool);
     if (session->has_endpoints)
         etcd_endpoints_fini(&session->endpoints);
     if (session->has_mutex)

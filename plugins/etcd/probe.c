@@ -18,7 +18,7 @@ void etcd_probe_info(struct etcd_session *session, const struct etcd_member *mem
     (void)snprintf(info->server, sizeof info->server, "etcd %s", member->version);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", member->endpoint);
     if (DLOCK_HAS(info, ttl_step_ms)) {
-        info->ttl_least_ms = etcd_stock_least(&session->stock);
+        info->ttl_least_ms = etcd_lease_pool_least(&session->pool);
         info->ttl_most_ms = ETCD_TTL_MOST_MS;
         info->ttl_step_ms = MS_PER_S;
     }

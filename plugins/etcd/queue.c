@@ -200,7 +200,7 @@ static void alive_note(struct etcd_question *question, struct etcd_lease *lease,
     question->alive_ms = answer->ttl > 0 ? answer->ttl * MS_PER_S : 0;
     if (answer->ttl <= 0)
         return;
-    etcd_stock_alive(lease, &question->alive, sent_ns);
+    etcd_lease_alive(lease, &question->alive, sent_ns);
     lease->ttl_ms = question->alive_ms;
 }
 
@@ -250,7 +250,7 @@ enum dlock_status etcd_queue_ask(struct etcd_session *session, struct etcd_quest
                                  struct dlock_error *err)
 {
     Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
-    const int64_t sent_ns = etcd_stock_now(&session->stock);
+    const int64_t sent_ns = etcd_lease_pool_now(&session->pool);
     enum dlock_status status = DLOCK_OK;
 
     memset(question, 0, sizeof *question);
@@ -370,12 +370,12 @@ struct etcd_lease *etcd_queue_clear(struct etcd_slot *slot)
 
 void etcd_queue_drop(struct etcd_slot *slot)
 {
-    etcd_stock_drop(etcd_queue_clear(slot));
+    etcd_lease_drop(etcd_queue_clear(slot));
 }
 
 void etcd_queue_doubt(struct etcd_slot *slot)
 {
-    etcd_stock_drop(slot->lease);
+    etcd_lease_drop(slot->lease);
     slot->lease = NULL;
     slot->mod_revision = 0;
 }

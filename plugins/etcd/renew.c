@@ -39,7 +39,7 @@ static bool wants_longer(struct etcd_session *session, const struct change *chan
 {
     const struct etcd_slot *slot = change->op->req->attempt;
 
-    return etcd_stock_round(&session->stock, change->op->req->ttl_ms) > slot->lease->ttl_ms;
+    return etcd_lease_pool_round(&session->pool, change->op->req->ttl_ms) > slot->lease->ttl_ms;
 }
 
 /* True: the key needs a change for this renewal. */
@@ -73,8 +73,9 @@ static bool part_make(struct part *part, struct etcd_session *session, const str
     part->slot = change->op->req->attempt;
     part->downgrade = wants_reader(change);
     etcd_rpc_init(&part->rpc, ETCD_TXN, 1);
-    if (wants_longer(session, change) && etcd_stock_now(&session->stock) < grants_until_ns)
-        (void)etcd_stock_grant(&session->stock, ttl_ms, grants_until_ns, &part->longer, &ignored);
+    if (wants_longer(session, change) && etcd_lease_pool_now(&session->pool) < grants_until_ns)
+        (void)etcd_lease_pool_grant(&session->pool, ttl_ms, grants_until_ns, &part->longer,
+                                    &ignored);
     if (part->longer == NULL && !part->downgrade)
         return false;
     value_make(part);
@@ -84,7 +85,7 @@ static bool part_make(struct part *part, struct etcd_session *session, const str
     if (etcd_rpc_add(&part->rpc, etcd_txn_request(&part->txn)))
         return true;
     etcd_rpc_fini(&part->rpc);
-    etcd_stock_put(&session->stock, part->longer);
+    etcd_lease_pool_put(&session->pool, part->longer);
     if (part->downgrade)
         change->op->status =
             dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
@@ -99,7 +100,7 @@ static void part_done(struct etcd_session *session, struct part *part, int64_t r
     slot->mod_revision = revision;
     if (part->longer == NULL)
         return;
-    etcd_stock_put(&session->stock, slot->lease);
+    etcd_lease_pool_put(&session->pool, slot->lease);
     slot->lease = part->longer;
     op->grant.lease_ms = etcd_queue_lease_ms(slot, op->req->ttl_ms);
 }
@@ -117,15 +118,15 @@ static void part_judge(struct etcd_session *session, struct part *part, enum dlo
         }
         status = dlock_fail(err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
                             "an earlier request changed the key meanwhile");
-        etcd_stock_put(&session->stock, part->longer);
+        etcd_lease_pool_put(&session->pool, part->longer);
         etcd_queue_doubt(part->slot);
     } else if (status == DLOCK_UNAVAILABLE) {
-        etcd_stock_put(&session->stock, part->longer);
+        etcd_lease_pool_put(&session->pool, part->longer);
     } else if (status == DLOCK_LOST) {
         status = DLOCK_UNAVAILABLE; /* not executed: the next renewal finds out why */
-        etcd_stock_drop(part->longer);
+        etcd_lease_drop(part->longer);
     } else {
-        etcd_stock_drop(part->longer);
+        etcd_lease_drop(part->longer);
         etcd_queue_doubt(part->slot);
     }
     if (part->downgrade)
@@ -151,7 +152,7 @@ static void changes_send(struct etcd_session *session, struct part *parts, struc
 static void change_run(struct etcd_session *session, const struct change *changes, size_t n,
                        int64_t deadline_ns, struct dlock_error *err)
 {
-    const int64_t now_ns = etcd_stock_now(&session->stock);
+    const int64_t now_ns = etcd_lease_pool_now(&session->pool);
     struct part *parts = calloc(n, sizeof *parts);
     struct etcd_rpc **rpcs = calloc(n, sizeof *rpcs);
     enum dlock_status *statuses = calloc(n, sizeof *statuses);
@@ -263,7 +264,7 @@ static enum dlock_status slot_find(struct batch *batch, struct element *element)
     if (status == DLOCK_OK && !question.standing.holds) {
         status = lost(element->slot, batch->err);
     } else if (status == DLOCK_OK) {
-        lease = etcd_stock_adopt(question.standing.lease_id);
+        lease = etcd_lease_adopt(question.standing.lease_id);
         if (lease != NULL)
             etcd_queue_note(element->slot, lease, &question.standing);
         else
@@ -341,7 +342,7 @@ static void requests_free(struct batch *batch)
 
 static enum dlock_status fly(struct batch *batch)
 {
-    batch->sent_ns = etcd_stock_now(&batch->session->stock);
+    batch->sent_ns = etcd_lease_pool_now(&batch->session->pool);
     if (!alive_make(batch) || !reads_make(batch)) {
         for (size_t i = 0; i <= batch->n; i++)
             batch->statuses[i] = DLOCK_NOMEM;
@@ -404,7 +405,7 @@ static const Pb__KeyValue *element_judge(struct batch *batch, size_t i)
         op->status = lost(element->slot, batch->err);
         return NULL;
     }
-    etcd_stock_alive(lease, &batch->alive, batch->sent_ns);
+    etcd_lease_alive(lease, &batch->alive, batch->sent_ns);
     lease->ttl_ms = alive_of(batch, i) * MS_PER_S;
     op->status = DLOCK_OK;
     op->grant.lease_ms = etcd_queue_lease_ms(element->slot, op->req->ttl_ms);

@@ -4,24 +4,24 @@
  * threads use at once.
  *
  * Every holder and every waiter of a name has a key of its own (kv.h), and the keys in the order
- * of their creation are the queue (queue.h). A key ends with its lease (stock.h). take.h puts the
- * key, unlock.h deletes it, renew.h keeps the lease alive and gives the key another lease or
+ * of their creation are the queue (queue.h). A key ends with its lease (lease_pool.h). take.h puts
+ * the key, unlock.h deletes it, renew.h keeps the lease alive and gives the key another lease or
  * another mode, watch.h waits for the end of the key before it.
  */
 #ifndef ETCD_SESSION_H
 #define ETCD_SESSION_H
 
 #include "endpoints.h"
-#include "stock.h"
+#include "lease_pool.h"
 
 struct etcd_session {
     const struct dlock_host *host;
     struct etcd_config config;
     struct tls *tls;
     struct etcd_endpoints endpoints;
-    struct etcd_stock stock;
+    struct etcd_lease_pool pool;
     pthread_mutex_t mutex; /* guards interrupted and wait of the slots */
-    bool has_mutex, has_endpoints, has_stock;
+    bool has_mutex, has_endpoints, has_pool;
     _Atomic bool reads_apart; /* a transaction with all reads of a renewal was too large */
 };
 

@@ -19,7 +19,7 @@ struct take {
     bool shared, enqueue;
     struct etcd_lease *full, *brief; /* of the ttl; of a waiter: the same one, if it is as long */
     bool full_lasts, brief_lasts;
-    bool again;     /* leases of the stock have ended, or another leader counts their time */
+    bool again;     /* leases of the pool have ended, or another leader counts their time */
     bool overtaken; /* the readers that it was to join have gone: nothing was put */
     bool put;       /* the key was put, or found: what fails then is UNKNOWN */
     struct etcd_rpc txn, alive;
@@ -61,23 +61,23 @@ static void flight_begin(struct take *take, struct etcd_session *session,
 
 /* ---- leases ---- */
 
-/* No key has them: they go back to the stock. In doubt: they are dropped. */
+/* No key has them: they go back to the pool. In doubt: they are dropped. */
 static void flight_put(struct take *take)
 {
-    struct etcd_stock *stock = &take->session->stock;
+    struct etcd_lease_pool *pool = &take->session->pool;
 
-    etcd_stock_put(stock, take->full);
+    etcd_lease_pool_put(pool, take->full);
     if (take->brief != take->full)
-        etcd_stock_put(stock, take->brief);
+        etcd_lease_pool_put(pool, take->brief);
     take->full = NULL;
     take->brief = NULL;
 }
 
 static void flight_drop(struct take *take)
 {
-    etcd_stock_drop(take->full);
+    etcd_lease_drop(take->full);
     if (take->brief != take->full)
-        etcd_stock_drop(take->brief);
+        etcd_lease_drop(take->brief);
     take->full = NULL;
     take->brief = NULL;
 }
@@ -96,7 +96,7 @@ static void flight_keep(struct take *take, struct etcd_lease *kept)
  * not last. */
 static int64_t full_lease_ms(const struct take *take, int64_t waiter_ms)
 {
-    const int64_t left_ns = take->req->deadline_ns - etcd_stock_now(&take->session->stock);
+    const int64_t left_ns = take->req->deadline_ns - etcd_lease_pool_now(&take->session->pool);
 
     return take->enqueue && left_ns < HURRY_NS && waiter_ms < take->req->ttl_ms ? waiter_ms
                                                                                 : take->req->ttl_ms;
@@ -105,29 +105,29 @@ static int64_t full_lease_ms(const struct take *take, int64_t waiter_ms)
 static bool lasts(const struct take *take, const struct etcd_lease *lease, bool fresh,
                   int64_t now_ns)
 {
-    return fresh || (!take->again && etcd_stock_lasts(lease, take->req->ttl_ms, now_ns));
+    return fresh || (!take->again && etcd_lease_lasts(lease, take->req->ttl_ms, now_ns));
 }
 
-/* The leases, from the stock or new ones. OK: they belong to the call. */
+/* The leases, from the pool or new ones. OK: they belong to the call. */
 static enum dlock_status flight_leases(struct take *take)
 {
-    struct etcd_stock *stock = &take->session->stock;
-    const int64_t now_ns = etcd_stock_now(stock);
+    struct etcd_lease_pool *pool = &take->session->pool;
+    const int64_t now_ns = etcd_lease_pool_now(pool);
     const int64_t waiter_ms = take->session->config.waiter_lease_ms;
     const int64_t ttl_ms = full_lease_ms(take, waiter_ms);
     bool fresh = false;
     enum dlock_status status =
-        etcd_stock_take(stock, ttl_ms, take->req->deadline_ns, &take->full, &fresh, take->err);
+        etcd_lease_pool_take(pool, ttl_ms, take->req->deadline_ns, &take->full, &fresh, take->err);
 
     if (status != DLOCK_OK)
         return status;
     take->full_lasts = lasts(take, take->full, fresh, now_ns);
     take->brief = take->full;
     take->brief_lasts = take->full_lasts;
-    if (!take->enqueue || etcd_stock_round(stock, waiter_ms) >= take->full->ttl_ms)
+    if (!take->enqueue || etcd_lease_pool_round(pool, waiter_ms) >= take->full->ttl_ms)
         return DLOCK_OK;
-    status =
-        etcd_stock_take(stock, waiter_ms, take->req->deadline_ns, &take->brief, &fresh, take->err);
+    status = etcd_lease_pool_take(pool, waiter_ms, take->req->deadline_ns, &take->brief, &fresh,
+                                  take->err);
     if (status == DLOCK_OK)
         take->brief_lasts = lasts(take, take->brief, fresh, now_ns);
     else
@@ -166,7 +166,7 @@ static bool lease_lives(struct take *take, struct etcd_lease *lease, int64_t sen
 
         if (answer->id != lease->id)
             continue;
-        etcd_stock_alive(lease, &take->alive, sent_ns);
+        etcd_lease_alive(lease, &take->alive, sent_ns);
         return answer->ttl > 0;
     }
     return lease->term == etcd_rpc_term(&take->txn);
@@ -179,7 +179,7 @@ static enum dlock_status flight_send(struct take *take, struct etcd_txn *txn)
 {
     struct etcd_rpc *rpcs[] = {&take->txn, &take->alive};
     enum dlock_status statuses[2] = {DLOCK_INTERNAL, DLOCK_OK}, status = DLOCK_NOMEM;
-    const int64_t sent_ns = etcd_stock_now(&take->session->stock);
+    const int64_t sent_ns = etcd_lease_pool_now(&take->session->pool);
 
     if (!requests_make(take, txn)) {
         flight_put(take);
@@ -366,7 +366,7 @@ static enum dlock_status stand_find(struct take *take, bool *known)
 
     *known = false;
     if (status == DLOCK_OK && question.standing.create_revision != 0) {
-        lease = etcd_stock_adopt(question.standing.lease_id);
+        lease = etcd_lease_adopt(question.standing.lease_id);
         if (lease == NULL)
             status = flight_no_memory(take);
         else
@@ -600,7 +600,7 @@ static enum dlock_status permit_run(struct take *take, struct trial *trial)
 
 static int64_t left_ns(const struct take *take)
 {
-    return take->req->deadline_ns - etcd_stock_now(&take->session->stock);
+    return take->req->deadline_ns - etcd_lease_pool_now(&take->session->pool);
 }
 
 /* A call without a queue entry ends before its deadline cuts a transaction, which would be UNKNOWN
@@ -720,7 +720,7 @@ static enum dlock_status lock_try(struct take *take)
 
 /* ---- the slot ---- */
 
-#define TRIES     3  /* with other leases, if those of the stock have ended */
+#define TRIES     3  /* with other leases, if those of the pool have ended */
 #define OVERTAKEN 20 /* by readers that go before it has joined them */
 
 /* LOST: the leases have ended, or the key has ended meanwhile: once more. */

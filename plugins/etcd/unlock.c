@@ -40,7 +40,7 @@ static enum dlock_status keep_find(struct keeping *keeping)
     if (status == DLOCK_OK && !question.standing.holds)
         status = DLOCK_LOST;
     if (status == DLOCK_OK) {
-        lease = etcd_stock_adopt(question.standing.lease_id);
+        lease = etcd_lease_adopt(question.standing.lease_id);
         if (lease != NULL)
             etcd_queue_note(keeping->slot, lease, &question.standing);
         else
@@ -80,9 +80,10 @@ static enum dlock_status keep_put(struct keeping *keeping, bool *kept)
 static enum dlock_status keep_judge(struct keeping *keeping, enum dlock_status status, bool kept)
 {
     if (status == DLOCK_OK && kept) {
-        etcd_stock_put(&keeping->session->stock, etcd_queue_clear(keeping->slot)); /* has no key */
+        etcd_lease_pool_put(&keeping->session->pool,
+                            etcd_queue_clear(keeping->slot)); /* has no key */
     } else if (status == DLOCK_LOST) { /* nothing was put; the claim has another lease */
-        etcd_stock_drop(keeping->lease);
+        etcd_lease_drop(keeping->lease);
         keeping->lease = NULL;
         status = DLOCK_OK;
     } else if (status != DLOCK_UNAVAILABLE) {
@@ -93,15 +94,15 @@ static enum dlock_status keep_judge(struct keeping *keeping, enum dlock_status s
 
 static enum dlock_status keep_once(struct keeping *keeping, bool *kept)
 {
-    struct etcd_stock *stock = &keeping->session->stock;
+    struct etcd_lease_pool *pool = &keeping->session->pool;
     const struct etcd_slot *slot = keeping->slot;
     enum dlock_status status = DLOCK_OK;
 
     if (!slot->holds || slot->lease == NULL || slot->mod_revision == 0)
         status = keep_find(keeping);
     if (status == DLOCK_OK && keeping->lease == NULL)
-        status = etcd_stock_grant(stock, dlock_request_keep_ms(keeping->req),
-                                  keeping->req->deadline_ns, &keeping->lease, keeping->err);
+        status = etcd_lease_pool_grant(pool, dlock_request_keep_ms(keeping->req),
+                                       keeping->req->deadline_ns, &keeping->lease, keeping->err);
     if (status != DLOCK_OK)
         return status;
     status = keep_put(keeping, kept);
@@ -126,9 +127,9 @@ static enum dlock_status keep(struct etcd_session *session, const struct dlock_r
                        keeping.lease == NULL ? "the cluster ends leases as fast as it grants them"
                                              : "renewals change the key as fast as it is read");
     if (keeping.unused) /* it may last for 7 days */
-        etcd_stock_revoke(&session->stock, keeping.lease, req->deadline_ns);
+        etcd_lease_pool_revoke(&session->pool, keeping.lease, req->deadline_ns);
     else
-        etcd_stock_drop(keeping.lease);
+        etcd_lease_drop(keeping.lease);
     return status;
 }
 
@@ -289,9 +290,9 @@ enum dlock_status etcd_unlock_delete(struct etcd_session *session, const struct 
     keys_make(&deletion.keys, session, req);
     status = run(&deletion);
     if (deletion.unused)
-        etcd_stock_put(&session->stock, deletion.lease);
+        etcd_lease_pool_put(&session->pool, deletion.lease);
     else
-        etcd_stock_drop(deletion.lease);
+        etcd_lease_drop(deletion.lease);
     if (status != DLOCK_OK || deleted == NULL)
         return status;
     *deleted = deletion.deleted;

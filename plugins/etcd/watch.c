@@ -31,7 +31,7 @@ struct watch {
 
 static int64_t now(const struct watch *watch)
 {
-    return etcd_stock_now(&watch->session->stock);
+    return etcd_lease_pool_now(&watch->session->pool);
 }
 
 static int64_t earlier(int64_t a, int64_t b)

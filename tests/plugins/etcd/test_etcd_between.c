@@ -204,13 +204,13 @@ static void count_from_zero(void)
     keep_alives = 0;
 }
 
-/* The lease that waits in the stock of a client. */
+/* The lease that waits in the pool of a client. */
 static struct etcd_lease *idle_of(struct dlt_session *session)
 {
     struct etcd_session *self = session->self;
 
-    cr_assert_not_null(self->stock.idle);
-    return self->stock.idle;
+    cr_assert_not_null(self->pool.idle);
+    return self->pool.idle;
 }
 
 /* It was granted for a second more than the ttl. */
@@ -284,7 +284,7 @@ static int64_t kept_ms(const struct dlt_request *request, int64_t since_ns)
 }
 
 /* A client of a cluster that grants so much at least, whose waiters' leases last so long. It has
- * one in its stock, kept alive a while ago. a holds the name. */
+ * one in its pool, kept alive a while ago. a holds the name. */
 static void open_waiter(const char *test, int64_t least_ms, const char *waiter_lease,
                         int64_t ago_ms)
 {
@@ -293,7 +293,7 @@ static void open_waiter(const char *test, int64_t least_ms, const char *waiter_l
     client_init(&t);
     dlt_session_option(&t, "waiter_lease", waiter_lease);
     cr_assert_eq(dlt_session_open(&t), DLOCK_OK, "%s", t.err.message);
-    etcd_stock_set_least(&((struct etcd_session *)t.self)->stock, least_ms);
+    etcd_lease_pool_set_least(&((struct etcd_session *)t.self)->pool, least_ms);
     dlt_request(&t, &b, "job", 'b', 60000);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     queue(&t, &b);
@@ -308,7 +308,7 @@ Test(between, TRY_2_a_queue_entry_is_not_said_to_last_longer_than_its_lease)
     int64_t begin_ns = 0;
 
     open_waiter("entry", 1000, "30000", 800);
-    begin_ns = etcd_stock_now(&((struct etcd_session *)t.self)->stock);
+    begin_ns = etcd_lease_pool_now(&((struct etcd_session *)t.self)->pool);
     queue(&t, &b);
     cr_assert_leq(t.grant.lease_ms, kept_ms(&b, begin_ns));
     cr_assert_eq(dlt_dequeue(&t, &b), DLOCK_OK);
@@ -324,7 +324,7 @@ Test(between, TRY_2_a_lock_taken_in_a_hurry_is_not_said_to_last_longer_than_its_
     open_waiter("hurry", 1000, "30000", 800);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     t.call_ms = 200;
-    begin_ns = etcd_stock_now(&((struct etcd_session *)t.self)->stock);
+    begin_ns = etcd_lease_pool_now(&((struct etcd_session *)t.self)->pool);
     cr_assert_eq(try_with(&t, &b, DLOCK_REQ_ENQUEUE), DLOCK_OK, "%s", t.err.message);
     cr_assert_leq(t.grant.lease_ms, kept_ms(&b, begin_ns));
     t.call_ms = 5000;
@@ -335,22 +335,22 @@ Test(between, TRY_2_a_lock_taken_in_a_hurry_is_not_said_to_last_longer_than_its_
 /* An election timeout of 3 s and more makes the lease of a waiter longer than the option. */
 Test(between, C1_a_lock_that_a_waiter_was_granted_is_its_own_for_as_long_as_was_said)
 {
-    struct etcd_stock *stock = NULL;
+    struct etcd_lease_pool *pool = NULL;
     int64_t begin_ns = 0, until_ns = 0;
     enum dlock_status status = DLOCK_BUSY;
 
     open_waiter("granted", 5000, "3000", 1700);
-    stock = &((struct etcd_session *)t.self)->stock;
-    begin_ns = etcd_stock_now(stock);
+    pool = &((struct etcd_session *)t.self)->pool;
+    begin_ns = etcd_lease_pool_now(pool);
     queue(&t, &b);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_watch(&t, &b, 1000), DLOCK_OK, "%s", t.err.message);
     until_ns = begin_ns + t.grant.lease_ms * DL_NS_PER_MS;
-    while (status == DLOCK_BUSY && etcd_stock_now(stock) < until_ns)
+    while (status == DLOCK_BUSY && etcd_lease_pool_now(pool) < until_ns)
         status = dlt_try(&u, &c);
-    cr_assert(status == DLOCK_BUSY || etcd_stock_now(stock) >= until_ns,
+    cr_assert(status == DLOCK_BUSY || etcd_lease_pool_now(pool) >= until_ns,
               "another client got the name %d ms before the end of the lease",
-              (int)((until_ns - etcd_stock_now(stock)) / DL_NS_PER_MS));
+              (int)((until_ns - etcd_lease_pool_now(pool)) / DL_NS_PER_MS));
     close_all();
 }
 

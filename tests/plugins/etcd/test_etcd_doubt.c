@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/etcd/unlock.c plugins/etcd/stock.c */
+/* Tests: plugins/etcd/unlock.c plugins/etcd/lease_pool.c */
 /*
  * A lease carries one key: if the cluster may not have deleted that key, nobody keeps its lease
  * alive, and the name is free when it ends (C4, UNL-2, LEA-3).

@@ -283,7 +283,7 @@ Test(slot, UNL_4_cleared_it_has_nothing_left)
     const int64_t revisions[] = {9, 5};
     static uint8_t other[] = "job/0124";
     struct etcd_slot slot = {.interrupted = true};
-    struct etcd_lease *lease = etcd_stock_adopt(7);
+    struct etcd_lease *lease = etcd_lease_adopt(7);
 
     queue_is("xx", revisions, false);
     kvs[1].key = (ProtobufCBinaryData){8, other};
@@ -297,14 +297,14 @@ Test(slot, UNL_4_cleared_it_has_nothing_left)
     cr_assert_null(slot.lease);
     cr_assert(slot.interrupted, "sticky [INT-2]");
     etcd_queue_drop(&slot);
-    etcd_stock_drop(lease);
+    etcd_lease_drop(lease);
 }
 
 Test(slot, TRY_6_the_fence_is_the_revision_at_a_scale)
 {
     struct etcd_session session = {.config = {.fence_scale = 32}};
     struct etcd_slot slot = {.interrupted = false};
-    struct etcd_lease *lease = etcd_stock_adopt(7);
+    struct etcd_lease *lease = etcd_lease_adopt(7);
     struct dlock_grant grant = {.struct_size = sizeof grant};
 
     lease->ttl_ms = 3000;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/etcd/plugin.c plugins/etcd/take.c plugins/etcd/unlock.c plugins/etcd/renew.c */
-/* Tests: plugins/etcd/stock.c plugins/etcd/admin.c */
+/* Tests: plugins/etcd/lease_pool.c plugins/etcd/admin.c */
 /* Tests: plugins/etcd/probe.c */
 /* Do the slots keep the clauses of plugin.h, on a member that behaves? */
 #include "name_kit.h"
@@ -186,7 +186,7 @@ Test(slots, C7_leases_are_used_again)
     double before = 0;
 
     cr_assert(dlt_etcd_start(&server, NULL), "%s", server.why); /* nobody else counts */
-    open_all("stock");
+    open_all("pool");
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK);
     before = dlt_etcd_metric(&server, 0, "etcd_debugging_lease_granted_total");

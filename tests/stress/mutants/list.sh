@@ -235,8 +235,8 @@ etcd="dlock_plugin_etcd with_server dlock-slot-check test_etcd_watch test_etcd_d
 mutant 26 "a lease is used again before the answer that its key is gone" "$etcd" \
     "with_server etcd -- test_etcd_doubt --filter '*/UNL_2*'" \
     plugins/etcd/unlock.c "    else
-        etcd_stock_drop(deletion.lease);" "    else
-        etcd_stock_put(&session->stock, deletion.lease);"
+        etcd_lease_drop(deletion.lease);" "    else
+        etcd_lease_pool_put(&session->pool, deletion.lease);"
 
 mutant 27 "keys are deleted by the name alone" "$etcd" \
     "$(slots etcd etcd dequeue_passes_on 'etcd://127.0.0.1:{port}/locks') --grid 1000" \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "stock.h"
+#include "lease_pool.h"
 
 #include "lib/time.h"
 
@@ -11,53 +11,53 @@
 #define MORE_FROM_MS  20000       /* for ttls from this one on: a twentieth, as [TRY-2] allows */
 #define FRESH_PART(t) ((t)*2 / 3) /* of the ttl: an older lease is not given */
 
-bool etcd_stock_init(struct etcd_stock *stock, struct etcd_endpoints *endpoints)
+bool etcd_lease_pool_init(struct etcd_lease_pool *pool, struct etcd_endpoints *endpoints)
 {
-    stock->endpoints = endpoints;
-    return pthread_mutex_init(&stock->mutex, NULL) == 0;
+    pool->endpoints = endpoints;
+    return pthread_mutex_init(&pool->mutex, NULL) == 0;
 }
 
-void etcd_stock_fini(struct etcd_stock *stock)
+void etcd_lease_pool_fini(struct etcd_lease_pool *pool)
 {
-    while (stock->idle != NULL) {
-        struct etcd_lease *lease = stock->idle;
+    while (pool->idle != NULL) {
+        struct etcd_lease *lease = pool->idle;
 
-        stock->idle = lease->next;
+        pool->idle = lease->next;
         free(lease);
     }
-    (void)pthread_mutex_destroy(&stock->mutex);
+    (void)pthread_mutex_destroy(&pool->mutex);
 }
 
-int64_t etcd_stock_now(const struct etcd_stock *stock)
+int64_t etcd_lease_pool_now(const struct etcd_lease_pool *pool)
 {
-    const struct dlock_host *host = stock->endpoints->cluster.host;
+    const struct dlock_host *host = pool->endpoints->cluster.host;
 
     return host->now_ns(host->ctx);
 }
 
-int64_t etcd_stock_least(struct etcd_stock *stock)
+int64_t etcd_lease_pool_least(struct etcd_lease_pool *pool)
 {
     int64_t least_ms = 0;
 
-    (void)pthread_mutex_lock(&stock->mutex);
-    least_ms = stock->least_ms;
-    (void)pthread_mutex_unlock(&stock->mutex);
+    (void)pthread_mutex_lock(&pool->mutex);
+    least_ms = pool->least_ms;
+    (void)pthread_mutex_unlock(&pool->mutex);
     return least_ms;
 }
 
 /* A later member may grant more; ttls that were promised before are kept then, too. */
-void etcd_stock_set_least(struct etcd_stock *stock, int64_t least_ms)
+void etcd_lease_pool_set_least(struct etcd_lease_pool *pool, int64_t least_ms)
 {
-    (void)pthread_mutex_lock(&stock->mutex);
-    if (least_ms > stock->least_ms)
-        stock->least_ms = least_ms;
-    (void)pthread_mutex_unlock(&stock->mutex);
+    (void)pthread_mutex_lock(&pool->mutex);
+    if (least_ms > pool->least_ms)
+        pool->least_ms = least_ms;
+    (void)pthread_mutex_unlock(&pool->mutex);
 }
 
-int64_t etcd_stock_round(struct etcd_stock *stock, int64_t ttl_ms)
+int64_t etcd_lease_pool_round(struct etcd_lease_pool *pool, int64_t ttl_ms)
 {
     int64_t rounded_ms = (ttl_ms + MS_PER_S - 1) / MS_PER_S * MS_PER_S;
-    int64_t least_ms = etcd_stock_least(stock);
+    int64_t least_ms = etcd_lease_pool_least(pool);
 
     if (rounded_ms >= MORE_FROM_MS)
         rounded_ms += MORE_MS;
@@ -65,9 +65,9 @@ int64_t etcd_stock_round(struct etcd_stock *stock, int64_t ttl_ms)
 }
 
 /* Takes it out of the list; drops the leases that are too old. */
-static struct etcd_lease *find_locked(struct etcd_stock *stock, int64_t ttl_ms, int64_t now_ns)
+static struct etcd_lease *find_locked(struct etcd_lease_pool *pool, int64_t ttl_ms, int64_t now_ns)
 {
-    struct etcd_lease **at = &stock->idle;
+    struct etcd_lease **at = &pool->idle;
 
     while (*at != NULL) {
         struct etcd_lease *lease = *at;
@@ -78,7 +78,7 @@ static struct etcd_lease *find_locked(struct etcd_stock *stock, int64_t ttl_ms, 
             continue;
         }
         *at = lease->next;
-        stock->count--;
+        pool->count--;
         if (!old)
             return lease;
         free(lease);
@@ -86,26 +86,28 @@ static struct etcd_lease *find_locked(struct etcd_stock *stock, int64_t ttl_ms, 
     return NULL;
 }
 
-enum dlock_status etcd_stock_take(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
-                                  struct etcd_lease **out, bool *fresh, struct dlock_error *err)
+enum dlock_status etcd_lease_pool_take(struct etcd_lease_pool *pool, int64_t ttl_ms,
+                                       int64_t deadline_ns, struct etcd_lease **out, bool *fresh,
+                                       struct dlock_error *err)
 {
-    const int64_t rounded_ms = etcd_stock_round(stock, ttl_ms), now_ns = etcd_stock_now(stock);
+    const int64_t rounded_ms = etcd_lease_pool_round(pool, ttl_ms),
+                  now_ns = etcd_lease_pool_now(pool);
 
-    (void)pthread_mutex_lock(&stock->mutex);
-    *out = find_locked(stock, rounded_ms, now_ns);
-    (void)pthread_mutex_unlock(&stock->mutex);
+    (void)pthread_mutex_lock(&pool->mutex);
+    *out = find_locked(pool, rounded_ms, now_ns);
+    (void)pthread_mutex_unlock(&pool->mutex);
     *fresh = *out == NULL;
-    return *fresh ? etcd_stock_grant(stock, ttl_ms, deadline_ns, out, err) : DLOCK_OK;
+    return *fresh ? etcd_lease_pool_grant(pool, ttl_ms, deadline_ns, out, err) : DLOCK_OK;
 }
 
-bool etcd_stock_lasts(const struct etcd_lease *lease, int64_t ttl_ms, int64_t now_ns)
+bool etcd_lease_lasts(const struct etcd_lease *lease, int64_t ttl_ms, int64_t now_ns)
 {
     const int64_t said_ms = ttl_ms < lease->ttl_ms ? ttl_ms : lease->ttl_ms;
 
     return now_ns - lease->alive_ns <= (lease->ttl_ms - said_ms) * DL_NS_PER_MS;
 }
 
-void etcd_stock_alive(struct etcd_lease *lease, const struct etcd_rpc *rpc, int64_t sent_ns)
+void etcd_lease_alive(struct etcd_lease *lease, const struct etcd_rpc *rpc, int64_t sent_ns)
 {
     lease->alive_ns = sent_ns;
     lease->term = etcd_rpc_term(rpc);
@@ -125,8 +127,9 @@ static enum dlock_status granted(const struct etcd_rpc *rpc, struct etcd_lease *
     return DLOCK_OK;
 }
 
-enum dlock_status etcd_stock_grant(struct etcd_stock *stock, int64_t ttl_ms, int64_t deadline_ns,
-                                   struct etcd_lease **out, struct dlock_error *err)
+enum dlock_status etcd_lease_pool_grant(struct etcd_lease_pool *pool, int64_t ttl_ms,
+                                        int64_t deadline_ns, struct etcd_lease **out,
+                                        struct dlock_error *err)
 {
     Pb__LeaseGrantRequest request = PB__LEASE_GRANT_REQUEST__INIT;
     struct etcd_lease *lease = calloc(1, sizeof *lease);
@@ -135,16 +138,16 @@ enum dlock_status etcd_stock_grant(struct etcd_stock *stock, int64_t ttl_ms, int
     enum dlock_status status = DLOCK_NOMEM;
 
     etcd_rpc_init(&rpc, ETCD_LEASE_GRANT, 1);
-    request.ttl = etcd_stock_round(stock, ttl_ms) / MS_PER_S;
+    request.ttl = etcd_lease_pool_round(pool, ttl_ms) / MS_PER_S;
     if (lease == NULL || !etcd_rpc_add(&rpc, &request.base)) {
         status = dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a lease");
     } else {
-        sent_ns = etcd_stock_now(stock);
-        status = etcd_exchange(stock->endpoints, rpcs, 1, false, deadline_ns, NULL, err);
+        sent_ns = etcd_lease_pool_now(pool);
+        status = etcd_exchange(pool->endpoints, rpcs, 1, false, deadline_ns, NULL, err);
         if (status == DLOCK_OK)
             status = granted(&rpc, lease, err);
         if (status == DLOCK_OK)
-            etcd_stock_alive(lease, &rpc, sent_ns);
+            etcd_lease_alive(lease, &rpc, sent_ns);
     }
     etcd_rpc_fini(&rpc);
     if (status == DLOCK_OK) {
@@ -156,7 +159,7 @@ enum dlock_status etcd_stock_grant(struct etcd_stock *stock, int64_t ttl_ms, int
     return status;
 }
 
-struct etcd_lease *etcd_stock_adopt(int64_t id)
+struct etcd_lease *etcd_lease_adopt(int64_t id)
 {
     struct etcd_lease *lease = calloc(1, sizeof *lease);
 
@@ -165,30 +168,31 @@ struct etcd_lease *etcd_stock_adopt(int64_t id)
     return lease;
 }
 
-void etcd_stock_put(struct etcd_stock *stock, struct etcd_lease *lease)
+void etcd_lease_pool_put(struct etcd_lease_pool *pool, struct etcd_lease *lease)
 {
     bool full = false;
 
     if (lease == NULL)
         return;
-    (void)pthread_mutex_lock(&stock->mutex);
-    full = stock->count >= IDLE_MOST;
+    (void)pthread_mutex_lock(&pool->mutex);
+    full = pool->count >= IDLE_MOST;
     if (!full) {
-        lease->next = stock->idle;
-        stock->idle = lease;
-        stock->count++;
+        lease->next = pool->idle;
+        pool->idle = lease;
+        pool->count++;
     }
-    (void)pthread_mutex_unlock(&stock->mutex);
+    (void)pthread_mutex_unlock(&pool->mutex);
     if (full)
         free(lease);
 }
 
-void etcd_stock_drop(struct etcd_lease *lease)
+void etcd_lease_drop(struct etcd_lease *lease)
 {
     free(lease);
 }
 
-void etcd_stock_revoke(struct etcd_stock *stock, struct etcd_lease *lease, int64_t deadline_ns)
+void etcd_lease_pool_revoke(struct etcd_lease_pool *pool, struct etcd_lease *lease,
+                            int64_t deadline_ns)
 {
     struct dlock_error ignored = DLOCK_ERROR_INIT;
     Pb__LeaseRequest request = PB__LEASE_REQUEST__INIT;
@@ -198,7 +202,7 @@ void etcd_stock_revoke(struct etcd_stock *stock, struct etcd_lease *lease, int64
         return;
     request.id = lease->id;
     etcd_rpc_init(&rpc, ETCD_LEASE_REVOKE, 1);
-    (void)etcd_exchange_one(stock->endpoints, &rpc, &request.base, false, deadline_ns, &ignored);
+    (void)etcd_exchange_one(pool->endpoints, &rpc, &request.base, false, deadline_ns, &ignored);
     etcd_rpc_fini(&rpc);
     free(lease);
 }
