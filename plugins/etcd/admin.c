@@ -33,9 +33,9 @@ struct reading {
     size_t n;
     int64_t deadline_ns;
     struct dlock_error *err;
-    struct etcd_rpc *ranges;  /* n of them */
-    struct etcd_rpc *leases;  /* of the holders, in their order */
-    struct etcd_rpc **flight; /* of pointers to either */
+    struct etcd_rpc *ranges; /* n of them */
+    struct etcd_rpc *leases; /* of the holders, in their order */
+    struct etcd_rpc **sent;  /* of pointers to either */
     enum dlock_status *statuses;
     size_t holders;
 };
@@ -99,8 +99,8 @@ static enum dlock_status no_memory(struct dlock_error *err)
 static enum dlock_status ranges_read(struct reading *reading)
 {
     reading->ranges = calloc(reading->n, sizeof *reading->ranges);
-    reading->flight = calloc(reading->n, sizeof *reading->flight);
-    if (reading->ranges == NULL || reading->flight == NULL)
+    reading->sent = calloc(reading->n, sizeof *reading->sent);
+    if (reading->ranges == NULL || reading->sent == NULL)
         return no_memory(reading->err);
     for (size_t i = 0; i < reading->n; i++) {
         Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
@@ -110,11 +110,11 @@ static enum dlock_status ranges_read(struct reading *reading)
                      reading->names[i].len, NULL);
         name_range(&range, &keys);
         etcd_rpc_init(&reading->ranges[i], ETCD_RANGE, 1);
-        reading->flight[i] = &reading->ranges[i];
+        reading->sent[i] = &reading->ranges[i];
         if (!etcd_rpc_add(&reading->ranges[i], &range.base))
             return no_memory(reading->err);
     }
-    return etcd_exchange(&reading->session->endpoints, reading->flight, reading->n, false,
+    return etcd_exchange(&reading->session->endpoints, reading->sent, reading->n, false,
                          reading->deadline_ns, NULL, reading->err);
 }
 
@@ -151,24 +151,24 @@ static enum dlock_status leases_read(struct reading *reading)
         reading->holders += holders_count(range_of(reading, i));
     if (reading->holders == 0)
         return DLOCK_OK;
-    free(reading->flight);
-    reading->flight = calloc(reading->holders, sizeof *reading->flight);
+    free(reading->sent);
+    reading->sent = calloc(reading->holders, sizeof *reading->sent);
     reading->leases = calloc(reading->holders, sizeof *reading->leases);
     reading->statuses = calloc(reading->holders, sizeof *reading->statuses);
-    if (reading->flight == NULL || reading->leases == NULL || reading->statuses == NULL)
+    if (reading->sent == NULL || reading->leases == NULL || reading->statuses == NULL)
         return no_memory(reading->err);
     for (size_t i = 0; i < reading->n; i++) {
         const Pb__RangeResponse *answer = range_of(reading, i);
         const size_t holders = holders_count(answer);
 
         for (size_t k = 0; k < holders; k++, next++) {
-            reading->flight[next] = &reading->leases[next];
+            reading->sent[next] = &reading->leases[next];
             if (!lease_ask(&reading->leases[next], answer->kvs[k]->lease))
                 return no_memory(reading->err);
         }
     }
     for (size_t i = 0; i < next && status == DLOCK_OK; i += NAMES_MOST)
-        status = etcd_exchange(&reading->session->endpoints, reading->flight + i,
+        status = etcd_exchange(&reading->session->endpoints, reading->sent + i,
                                next - i < NAMES_MOST ? next - i : NAMES_MOST, false,
                                reading->deadline_ns, reading->statuses + i, reading->err);
     return status == DLOCK_LOST ? DLOCK_OK : status;
@@ -182,7 +182,7 @@ static void reading_free(struct reading *reading)
         etcd_rpc_fini(&reading->leases[i]);
     free(reading->ranges);
     free(reading->leases);
-    free(reading->flight);
+    free(reading->sent);
     free(reading->statuses);
 }
 
@@ -262,7 +262,7 @@ static bool names_report(const struct reading *reading, dlock_holder_fn *fn, voi
     return false;
 }
 
-/* The holders of n names, in two flights. *stopped: fn wants no more. */
+/* The holders of n names, in two exchanges. *stopped: fn wants no more. */
 static enum dlock_status names_inspect(struct etcd_session *session, const struct name *names,
                                        size_t n, int64_t deadline_ns, dlock_holder_fn *fn,
                                        void *arg, bool *stopped, struct dlock_error *err)
@@ -546,7 +546,7 @@ static enum dlock_status waiters_read(struct waiting *waiting, int64_t deadline_
                                       struct dlock_error *err)
 {
     Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
-    struct etcd_rpc rpc, *flight[] = {&rpc};
+    struct etcd_rpc rpc, *sent[] = {&rpc};
     enum dlock_status status = DLOCK_NOMEM;
 
     name_range(&range, &waiting->keys);
@@ -555,7 +555,7 @@ static enum dlock_status waiters_read(struct waiting *waiting, int64_t deadline_
     etcd_rpc_init(&rpc, ETCD_RANGE, 1);
     if (etcd_rpc_add(&rpc, &range.base))
         status =
-            etcd_exchange(&waiting->session->endpoints, flight, 1, false, deadline_ns, NULL, err);
+            etcd_exchange(&waiting->session->endpoints, sent, 1, false, deadline_ns, NULL, err);
     else
         status = dlock_fail(err, ETCD_ORIGIN, status, 0, "no memory for a list");
     if (status == DLOCK_OK)
@@ -599,7 +599,7 @@ struct breaking {
     const char *owner;
     int64_t deadline_ns;
     struct dlock_error *err;
-    struct etcd_rpc rpcs[AT_ONCE], *flight[AT_ONCE];
+    struct etcd_rpc rpcs[AT_ONCE], *sent[AT_ONCE];
     size_t count, ended;
     bool below; /* keys of names below it hold the name */
     bool no_space;
@@ -670,8 +670,8 @@ static enum dlock_status break_flush(struct breaking *breaking)
     enum dlock_status status = DLOCK_OK;
 
     if (breaking->count > 0)
-        status = etcd_exchange(&breaking->session->endpoints, breaking->flight, breaking->count,
-                               true, breaking->deadline_ns, NULL, breaking->err);
+        status = etcd_exchange(&breaking->session->endpoints, breaking->sent, breaking->count, true,
+                               breaking->deadline_ns, NULL, breaking->err);
     for (size_t i = 0; i < breaking->count; i++) {
         if (status == DLOCK_OK && was_deleted(breaking, &breaking->rpcs[i]))
             breaking->ended++;
@@ -692,7 +692,7 @@ static enum dlock_status holders_break(struct breaking *breaking, const Pb__Rang
     for (size_t i = 0; i < holders && status == DLOCK_OK; i++) {
         if (!is_meant(breaking, answer->kvs[i]))
             continue;
-        breaking->flight[breaking->count] = &breaking->rpcs[breaking->count];
+        breaking->sent[breaking->count] = &breaking->rpcs[breaking->count];
         if (!delete_add(breaking, &breaking->rpcs[breaking->count++], answer->kvs[i]))
             status = break_no_memory(breaking);
         else if (breaking->count == AT_ONCE)

@@ -443,7 +443,7 @@ void etcd_channel_interrupt(struct etcd_wait *wait)
     unlock(wait->channel);
 }
 
-/* ---- a flight ---- */
+/* ---- an exchange ---- */
 
 static void run_in_time(struct etcd_channel *channel, struct etcd_call *const *calls, size_t n,
                         int64_t deadline_ns)

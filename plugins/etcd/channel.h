@@ -74,7 +74,7 @@ void etcd_channel_leave(struct etcd_wait *wait);
 void etcd_channel_interrupt(struct etcd_wait *wait);
 
 /*
- * All of it for calls that end by themselves: n calls in one flight. When it returns, each has an
+ * All of it for calls that end by themselves: n calls in one exchange. When it returns, each has an
  * end. A deadline that passes makes the channel dead, unless it had passed before anything was
  * sent.
  */

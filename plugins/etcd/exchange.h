@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exchange.h - calls in one flight on a channel of the session: with a connection, a login and the
- * statuses of dlock.
+ * exchange.h - calls that are sent together on a channel of the session: with a connection, a login
+ * and the statuses of dlock.
  */
 #ifndef ETCD_EXCHANGE_H
 #define ETCD_EXCHANGE_H
@@ -13,7 +13,7 @@
  * Sends n calls at once and waits for the answers until deadline_ns. Calls that were certainly not
  * processed by the member (connection closed before, refused stream, no leader, token expired) are
  * sent once more on another connection, after a new login if need be, inside the deadline; so are
- * calls without an answer that change nothing. If there are several members, a flight without
+ * calls without an answer that change nothing. If there are several members, an exchange without
  * writes waits for the first one until half of the time has passed. If a write may have been
  * executed, nothing is sent again, and no call that was answered is.
  *

@@ -38,40 +38,40 @@ const Pb__KeyValue *etcd_queue_find(const Pb__RangeResponse *answer, const struc
     return NULL;
 }
 
-static bool is_semaphore(const struct etcd_standing *standing)
+static bool is_semaphore(const struct etcd_position *position)
 {
-    return standing->limit > 1;
+    return position->limit > 1;
 }
 
-bool etcd_queue_has_room(const struct etcd_standing *standing)
+bool etcd_queue_has_room(const struct etcd_position *position)
 {
-    return is_semaphore(standing) && standing->front && standing->further == 0 &&
-           standing->older < standing->limit;
+    return is_semaphore(position) && position->front && position->further == 0 &&
+           position->older < position->limit;
 }
 
-uint32_t etcd_queue_permit(const struct etcd_standing *standing)
+uint32_t etcd_queue_permit(const struct etcd_position *position)
 {
     uint32_t permit = 0;
 
-    while (permit < ETCD_LIMIT_MOST && (standing->taken[permit / 8] >> permit % 8 & 1) != 0)
+    while (permit < ETCD_LIMIT_MOST && (position->taken[permit / 8] >> permit % 8 & 1) != 0)
         permit++;
     return permit;
 }
 
 /* False: its value says all. */
-static bool own_note(struct etcd_standing *standing, const Pb__KeyValue *own)
+static bool own_note(struct etcd_position *position, const Pb__KeyValue *own)
 {
     struct etcd_value value;
 
     etcd_kv_parse(&value, own->value.data, own->value.len);
-    standing->create_revision = own->create_revision;
-    standing->mod_revision = own->mod_revision;
-    standing->lease_id = own->lease;
-    standing->limit = value.limit;
-    standing->permit = value.permit;
-    standing->kept = value.kept;
-    standing->holds = value.limit > 1 && !value.waits && !value.kept;
-    return !standing->holds && !standing->kept;
+    position->create_revision = own->create_revision;
+    position->mod_revision = own->mod_revision;
+    position->lease_id = own->lease;
+    position->limit = value.limit;
+    position->permit = value.permit;
+    position->kept = value.kept;
+    position->holds = value.limit > 1 && !value.waits && !value.kept;
+    return !position->holds && !position->kept;
 }
 
 /* Of the first key that has another limit; 0: none has. */
@@ -88,11 +88,11 @@ static uint32_t other_limit_find(const Pb__RangeResponse *keys, uint32_t limit)
 }
 
 /* Keys of a semaphore that are older than `below`. */
-static void permits_judge(struct etcd_standing *standing, int64_t below,
+static void permits_judge(struct etcd_position *position, int64_t below,
                           const Pb__RangeResponse *others)
 {
-    standing->further = 0;
-    for (size_t i = 0; i < others->n_kvs && standing->older < standing->limit; i++) {
+    position->further = 0;
+    for (size_t i = 0; i < others->n_kvs && position->older < position->limit; i++) {
         const Pb__KeyValue *kv = others->kvs[i];
         struct etcd_value value;
 
@@ -100,28 +100,28 @@ static void permits_judge(struct etcd_standing *standing, int64_t below,
             continue;
         below = kv->create_revision;
         etcd_kv_parse(&value, kv->value.data, kv->value.len);
-        if (value.waits || value.limit != standing->limit) {
-            standing->predecessor = kv;
+        if (value.waits || value.limit != position->limit) {
+            position->predecessor = kv;
             return;
         }
-        standing->older++;
-        standing->taken[value.permit / 8] |= (unsigned char)(1u << value.permit % 8);
+        position->older++;
+        position->taken[value.permit / 8] |= (unsigned char)(1u << value.permit % 8);
     }
-    if (others->more && standing->older < standing->limit)
-        standing->further = below;
+    if (others->more && position->older < position->limit)
+        position->further = below;
     else
-        standing->front = true;
+        position->front = true;
 }
 
 /* Keys that are older than `below`. */
-static void older_judge(struct etcd_standing *standing, int64_t below,
+static void older_judge(struct etcd_position *position, int64_t below,
                         const Pb__RangeResponse *others, bool shared)
 {
-    if (is_semaphore(standing)) {
-        permits_judge(standing, below, others);
+    if (is_semaphore(position)) {
+        permits_judge(position, below, others);
         return;
     }
-    standing->further = 0;
+    position->further = 0;
     for (size_t i = 0; i < others->n_kvs; i++) {
         const Pb__KeyValue *kv = others->kvs[i];
 
@@ -130,29 +130,29 @@ static void older_judge(struct etcd_standing *standing, int64_t below,
         below = kv->create_revision;
         if (shared && etcd_kv_is_shared(kv->value.data, kv->value.len))
             continue;
-        standing->predecessor = kv;
-        standing->predecessor_is_first = !others->more && i + 1 == others->n_kvs;
+        position->predecessor = kv;
+        position->predecessor_is_first = !others->more && i + 1 == others->n_kvs;
         return;
     }
     if (others->more)
-        standing->further = below;
+        position->further = below;
     else
-        standing->holds = standing->create_revision != 0;
+        position->holds = position->create_revision != 0;
 }
 
-void etcd_queue_judge(struct etcd_standing *standing, const Pb__KeyValue *own,
+void etcd_queue_judge(struct etcd_position *position, const Pb__KeyValue *own,
                       const Pb__RangeResponse *others, bool shared)
 {
-    const int64_t revision = standing->revision;
-    const uint32_t limit = standing->limit;
+    const int64_t revision = position->revision;
+    const uint32_t limit = position->limit;
 
-    *standing = (struct etcd_standing){.revision = revision, .limit = limit};
-    standing->keys = others->count < UINT32_MAX ? (uint32_t)others->count : UINT32_MAX - 1;
-    if (own != NULL && !own_note(standing, own))
+    *position = (struct etcd_position){.revision = revision, .limit = limit};
+    position->keys = others->count < UINT32_MAX ? (uint32_t)others->count : UINT32_MAX - 1;
+    if (own != NULL && !own_note(position, own))
         return;
     if (own == NULL)
-        standing->other_limit = other_limit_find(others, is_semaphore(standing) ? limit : 1);
-    older_judge(standing, own != NULL ? own->create_revision : INT64_MAX, others, shared);
+        position->other_limit = other_limit_find(others, is_semaphore(position) ? limit : 1);
+    older_judge(position, own != NULL ? own->create_revision : INT64_MAX, others, shared);
 }
 
 /* ---- asking ---- */
@@ -162,7 +162,7 @@ static enum dlock_status no_memory(struct dlock_error *err)
     return dlock_fail(err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
 }
 
-/* One flight: a Range, and a KeepAlive if there is a lease. */
+/* One exchange: a Range, and a KeepAlive if there is a lease. */
 static enum dlock_status fly(struct etcd_session *session, struct etcd_question *question,
                              const Pb__RangeRequest *range, const struct etcd_lease *lease,
                              int64_t deadline_ns, struct dlock_error *err)
@@ -219,7 +219,7 @@ static enum dlock_status own_find(struct etcd_session *session, struct etcd_ques
         return status;
     own = etcd_queue_find(answer_of(question), keys);
     *create_revision = own != NULL ? own->create_revision : 0;
-    question->standing.revision = revision_of(answer_of(question));
+    question->position.revision = revision_of(answer_of(question));
     return DLOCK_OK;
 }
 
@@ -227,19 +227,19 @@ enum dlock_status etcd_queue_older(struct etcd_session *session, struct etcd_que
                                    const struct etcd_keys *keys, bool shared, int64_t deadline_ns,
                                    struct dlock_error *err)
 {
-    const bool many = shared || is_semaphore(&question->standing);
+    const bool many = shared || is_semaphore(&question->position);
     enum dlock_status status = DLOCK_OK;
 
-    while (status == DLOCK_OK && question->standing.further != 0) {
+    while (status == DLOCK_OK && question->position.further != 0) {
         Pb__RangeRequest range = PB__RANGE_REQUEST__INIT;
-        const int64_t below = question->standing.further;
+        const int64_t below = question->position.further;
 
         etcd_queue_range(&range, keys, many, below - 1);
-        if (is_semaphore(&question->standing))
-            range.limit = question->standing.limit; /* there are no more permits */
+        if (is_semaphore(&question->position))
+            range.limit = question->position.limit; /* there are no more permits */
         status = fly(session, question, &range, NULL, deadline_ns, err);
         if (status == DLOCK_OK)
-            older_judge(&question->standing, below, answer_of(question), shared);
+            older_judge(&question->position, below, answer_of(question), shared);
     }
     return status;
 }
@@ -263,12 +263,12 @@ enum dlock_status etcd_queue_ask(struct etcd_session *session, struct etcd_quest
     status = fly(session, question, &range, lease, deadline_ns, err);
     if (status != DLOCK_OK)
         return status;
-    question->standing.revision = revision_of(answer_of(question));
-    etcd_queue_judge(&question->standing, etcd_queue_find(answer_of(question), keys),
+    question->position.revision = revision_of(answer_of(question));
+    etcd_queue_judge(&question->position, etcd_queue_find(answer_of(question), keys),
                      answer_of(question), shared);
     if (lease != NULL)
         alive_note(question, lease, sent_ns);
-    return question->standing.create_revision == create_revision
+    return question->position.create_revision == create_revision
                ? etcd_queue_older(session, question, keys, shared, deadline_ns, err)
                : DLOCK_OK;
 }
@@ -329,16 +329,16 @@ static void predecessor_set(struct etcd_slot *slot, const Pb__KeyValue *predeces
 }
 
 void etcd_queue_note(struct etcd_slot *slot, struct etcd_lease *lease,
-                     const struct etcd_standing *standing)
+                     const struct etcd_position *position)
 {
     slot->lease = lease;
-    slot->create_revision = standing->create_revision;
-    slot->mod_revision = standing->mod_revision;
-    slot->read_revision = standing->revision;
-    slot->holds = standing->holds;
-    slot->front = standing->front;
-    slot->permit = standing->permit;
-    predecessor_set(slot, standing->predecessor);
+    slot->create_revision = position->create_revision;
+    slot->mod_revision = position->mod_revision;
+    slot->read_revision = position->revision;
+    slot->holds = position->holds;
+    slot->front = position->front;
+    slot->permit = position->permit;
+    predecessor_set(slot, position->predecessor);
 }
 
 void etcd_queue_hold(struct etcd_slot *slot, struct etcd_lease *lease, int64_t revision,

@@ -21,7 +21,7 @@
 #include "session.h"
 
 /* What is known of a key in the queue. */
-struct etcd_standing {
+struct etcd_position {
     int64_t revision;                /* of the cluster */
     int64_t create_revision;         /* 0: there is no such key */
     int64_t mod_revision, lease_id;  /* of the key */
@@ -42,8 +42,8 @@ struct etcd_standing {
 };
 
 /* True: a permit is free for the key. etcd_queue_permit: the lowest one. */
-bool etcd_queue_has_room(const struct etcd_standing *standing);
-uint32_t etcd_queue_permit(const struct etcd_standing *standing);
+bool etcd_queue_has_room(const struct etcd_position *position);
+uint32_t etcd_queue_permit(const struct etcd_position *position);
 
 /* The keys of a name up to max_revision (0: all), the newest first, as many as tell the
  * predecessor of a writer; many: that of a reader, or the permits, in most cases. */
@@ -55,14 +55,14 @@ void etcd_queue_own(Pb__RangeRequest *range, const struct etcd_keys *keys);
 /* own: the key, NULL: it is not there, and would be the last one. others: the answer to
  * etcd_queue_range. The revision is the caller's, and so is the limit of a key that is not there.
  */
-void etcd_queue_judge(struct etcd_standing *standing, const Pb__KeyValue *own,
+void etcd_queue_judge(struct etcd_position *position, const Pb__KeyValue *own,
                       const Pb__RangeResponse *others, bool shared);
 /* The key of `keys` in an answer; NULL: none. */
 const Pb__KeyValue *etcd_queue_find(const Pb__RangeResponse *answer, const struct etcd_keys *keys);
 
-/* A question for the standing of a key, and its answers, which standing.predecessor is in. */
+/* A question for the position of a key, and its answers, which position.predecessor is in. */
 struct etcd_question {
-    struct etcd_standing standing;
+    struct etcd_position position;
     int64_t alive_ms; /* what the lease has got, from the sending of the question on; 0: it has
                          ended. Only with a lease */
     struct etcd_rpc range, alive;
@@ -70,7 +70,7 @@ struct etcd_question {
 
 /*
  * Asks where the key stands. create_revision: of the key, 0: not known. lease: kept alive at the
- * same time; NULL: none. OK: standing says it, in full. Statuses of etcd_exchange for reads.
+ * same time; NULL: none. OK: position says it, in full. Statuses of etcd_exchange for reads.
  * Always: etcd_queue_end.
  */
 enum dlock_status etcd_queue_ask(struct etcd_session *session, struct etcd_question *question,
@@ -81,7 +81,7 @@ enum dlock_status etcd_queue_ask(struct etcd_session *session, struct etcd_quest
 enum dlock_status etcd_queue_other_limit(struct etcd_session *session, const struct etcd_keys *keys,
                                          uint32_t limit, uint32_t *other, int64_t deadline_ns,
                                          struct dlock_error *err);
-/* The rest of what etcd_queue_judge left open (further), for standing of the question. */
+/* The rest of what etcd_queue_judge left open (further), for position of the question. */
 enum dlock_status etcd_queue_older(struct etcd_session *session, struct etcd_question *question,
                                    const struct etcd_keys *keys, bool shared, int64_t deadline_ns,
                                    struct dlock_error *err);
@@ -91,7 +91,7 @@ void etcd_queue_end(struct etcd_question *question);
 
 /* What etcd_queue_judge found of the key, which has this lease. */
 void etcd_queue_note(struct etcd_slot *slot, struct etcd_lease *lease,
-                     const struct etcd_standing *standing);
+                     const struct etcd_position *position);
 /* The key holds the name, or this permit, as it was put with this lease at a revision. */
 void etcd_queue_hold(struct etcd_slot *slot, struct etcd_lease *lease, int64_t revision,
                      uint32_t permit);

@@ -179,7 +179,7 @@ static void change_run(struct etcd_session *session, const struct change *change
 /* ---- the batch ---- */
 
 /*
- * Many leases are renewed in one flight: a KeepAlive with a message for each, and reads of the
+ * Many leases are renewed in one exchange: a KeepAlive with a message for each, and reads of the
  * keys. The reads of many keys are one transaction. Few keys are read one by one, and so are many
  * if the space of etcd is exhausted: then it refuses every transaction; or if its members allow
  * smaller transactions only.
@@ -261,12 +261,12 @@ static enum dlock_status slot_find(struct batch *batch, struct element *element)
                        element->slot->create_revision, NULL, batch->deadline_ns, batch->err);
 
     etcd_queue_doubt(element->slot);
-    if (status == DLOCK_OK && !question.standing.holds) {
+    if (status == DLOCK_OK && !question.position.holds) {
         status = lost(element->slot, batch->err);
     } else if (status == DLOCK_OK) {
-        lease = etcd_lease_adopt(question.standing.lease_id);
+        lease = etcd_lease_adopt(question.position.lease_id);
         if (lease != NULL)
-            etcd_queue_note(element->slot, lease, &question.standing);
+            etcd_queue_note(element->slot, lease, &question.position);
         else
             status = dlock_fail(batch->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a lease");
     }
@@ -293,7 +293,7 @@ static enum dlock_status element_begin(struct batch *batch, struct element *elem
     return status;
 }
 
-/* ---- the flight ---- */
+/* ---- the exchange ---- */
 
 static bool alive_make(struct batch *batch)
 {
@@ -340,7 +340,7 @@ static void requests_free(struct batch *batch)
         etcd_rpc_fini(&batch->elements[i].rpc);
 }
 
-static enum dlock_status fly(struct batch *batch)
+static enum dlock_status exchange_run(struct batch *batch)
 {
     batch->sent_ns = etcd_lease_pool_now(&batch->session->pool);
     if (!alive_make(batch) || !reads_make(batch)) {
@@ -440,14 +440,14 @@ static void batch_run(struct batch *batch)
 {
     struct etcd_session *session = batch->session;
 
-    batch->one_txn = batch->n > FEW && !atomic_load(&session->reads_apart);
-    if (fly(batch) != DLOCK_OK && batch->one_txn &&
+    batch->one_txn = batch->n > FEW && !atomic_load(&session->single_reads);
+    if (exchange_run(batch) != DLOCK_OK && batch->one_txn &&
         (etcd_rpc_no_space(batch->err) || etcd_rpc_too_many_ops(batch->err))) {
         if (etcd_rpc_too_many_ops(batch->err))
-            atomic_store(&session->reads_apart, true);
+            atomic_store(&session->single_reads, true);
         requests_free(batch);
         batch->one_txn = false;
-        (void)fly(batch);
+        (void)exchange_run(batch);
     }
     batch_judge(batch);
     requests_free(batch);

@@ -4,7 +4,7 @@
  *
  * A waiter's key has a short lease, so that a waiter that dies delays the others little. When it
  * holds the name and is renewed for longer, the key gets another lease. A downgrade puts it as a
- * reader's. The create_revision stays, and with it the key's standing. A Put happens only if the
+ * reader's. The create_revision stays, and with it the key's position. A Put happens only if the
  * key is as it was read, so that a delayed request undoes no later one.
  */
 #ifndef ETCD_RENEW_H

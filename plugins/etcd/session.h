@@ -22,7 +22,7 @@ struct etcd_session {
     struct etcd_lease_pool pool;
     pthread_mutex_t mutex; /* guards interrupted and wait of the slots */
     bool has_mutex, has_endpoints, has_pool;
-    _Atomic bool reads_apart; /* a transaction with all reads of a renewal was too large */
+    _Atomic bool single_reads; /* a transaction with all reads of a renewal was too large */
 };
 
 /* dlock_request.attempt: zeroed by core. queue.h has what is done with it. */

@@ -27,14 +27,14 @@ struct take {
 
 #define HURRY_NS (250 * DL_NS_PER_MS)
 
-static enum dlock_status flight_no_memory(struct take *take)
+static enum dlock_status no_memory(struct take *take)
 {
     return dlock_fail(take->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
 }
 
-static void flight_begin(struct take *take, struct etcd_session *session,
-                         const struct dlock_request *req, struct dlock_grant *grant,
-                         struct dlock_error *err)
+static void take_begin(struct take *take, struct etcd_session *session,
+                       const struct dlock_request *req, struct dlock_grant *grant,
+                       struct dlock_error *err)
 {
     char token[ETCD_TOKEN_HEX + 1];
 
@@ -62,7 +62,7 @@ static void flight_begin(struct take *take, struct etcd_session *session,
 /* ---- leases ---- */
 
 /* No key has them: they go back to the pool. In doubt: they are dropped. */
-static void flight_put(struct take *take)
+static void leases_return(struct take *take)
 {
     struct etcd_lease_pool *pool = &take->session->pool;
 
@@ -73,7 +73,7 @@ static void flight_put(struct take *take)
     take->brief = NULL;
 }
 
-static void flight_drop(struct take *take)
+static void leases_drop(struct take *take)
 {
     etcd_lease_drop(take->full);
     if (take->brief != take->full)
@@ -83,13 +83,13 @@ static void flight_drop(struct take *take)
 }
 
 /* The key was put with this one; the other one is not used. */
-static void flight_keep(struct take *take, struct etcd_lease *kept)
+static void leases_keep(struct take *take, struct etcd_lease *kept)
 {
     if (take->full == kept)
         take->full = NULL;
     if (take->brief == kept)
         take->brief = NULL;
-    flight_put(take);
+    leases_return(take);
 }
 
 /* The request of a caller that goes away soon may be executed after that. What it puts then must
@@ -109,7 +109,7 @@ static bool lasts(const struct take *take, const struct etcd_lease *lease, bool 
 }
 
 /* The leases, from the pool or new ones. OK: they belong to the call. */
-static enum dlock_status flight_leases(struct take *take)
+static enum dlock_status leases_get(struct take *take)
 {
     struct etcd_lease_pool *pool = &take->session->pool;
     const int64_t now_ns = etcd_lease_pool_now(pool);
@@ -131,7 +131,7 @@ static enum dlock_status flight_leases(struct take *take)
     if (status == DLOCK_OK)
         take->brief_lasts = lasts(take, take->brief, fresh, now_ns);
     else
-        flight_put(take);
+        leases_return(take);
     return status;
 }
 
@@ -173,17 +173,17 @@ static bool lease_lives(struct take *take, struct etcd_lease *lease, int64_t sen
 }
 
 /* Sends the transaction and keeps the leases alive. LOST: a lease has ended, and so has what may
- * have been put with it. The leases belong to the call with OK only. Always: flight_end, also
+ * have been put with it. The leases belong to the call with OK only. Always: exchange_end, also
  * before the next one. */
-static enum dlock_status flight_send(struct take *take, struct etcd_txn *txn)
+static enum dlock_status exchange_run(struct take *take, struct etcd_txn *txn)
 {
     struct etcd_rpc *rpcs[] = {&take->txn, &take->alive};
     enum dlock_status statuses[2] = {DLOCK_INTERNAL, DLOCK_OK}, status = DLOCK_NOMEM;
     const int64_t sent_ns = etcd_lease_pool_now(&take->session->pool);
 
     if (!requests_make(take, txn)) {
-        flight_put(take);
-        return flight_no_memory(take);
+        leases_return(take);
+        return no_memory(take);
     }
     status = etcd_exchange(&take->session->endpoints, rpcs, take->alive.most > 0 ? 2 : 1, true,
                            take->req->deadline_ns, statuses, take->err);
@@ -192,21 +192,21 @@ static enum dlock_status flight_send(struct take *take, struct etcd_txn *txn)
         return DLOCK_OK;
     take->put = take->put || statuses[0] == DLOCK_OK;
     if (statuses[0] == DLOCK_UNAVAILABLE)
-        flight_put(take);
+        leases_return(take);
     else
-        flight_drop(take);
+        leases_drop(take);
     if (status == DLOCK_OK || statuses[0] == DLOCK_LOST)
         return DLOCK_LOST;
     /* OK: put, with a lease that may have ended */
     return statuses[0] == DLOCK_OK ? DLOCK_UNKNOWN : statuses[0];
 }
 
-static const Pb__TxnResponse *flight_answer(const struct take *take)
+static const Pb__TxnResponse *txn_answer(const struct take *take)
 {
     return (const Pb__TxnResponse *)(const void *)etcd_rpc_answer(&take->txn, 0);
 }
 
-static void flight_end(struct take *take)
+static void exchange_end(struct take *take)
 {
     etcd_rpc_fini(&take->txn);
     etcd_rpc_fini(&take->alive);
@@ -217,57 +217,57 @@ static void flight_end(struct take *take)
 #define CLAIMS 3
 
 /* The key holds the name. */
-static enum dlock_status stand_grant(struct take *take)
+static enum dlock_status name_grant(struct take *take)
 {
     etcd_queue_grant(take->session, take->slot, take->req->ttl_ms, take->grant);
     return DLOCK_OK;
 }
 
-static uint32_t others_of(const struct etcd_standing *standing, uint32_t known)
+static uint32_t others_of(const struct etcd_position *position, uint32_t known)
 {
-    return standing->keys > known ? standing->keys - known : 0;
+    return position->keys > known ? position->keys - known : 0;
 }
 
 /* The key is not there. */
-static enum dlock_status stand_refuse(struct take *take, const struct etcd_standing *standing)
+static enum dlock_status refuse(struct take *take, const struct etcd_position *position)
 {
-    flight_put(take);
-    if (standing->other_limit != 0)
+    leases_return(take);
+    if (position->other_limit != 0)
         return dlock_fail(take->err, ETCD_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER,
-                          standing->other_limit, take->limit);
-    take->grant->waiters = others_of(standing, 1);
+                          position->other_limit, take->limit);
+    take->grant->waiters = others_of(position, 1);
     take->grant->queue_position = take->grant->waiters;
     return DLOCK_BUSY;
 }
 
 /* The key is not there, and keys of the name had another limit [LIM-1]. */
-static enum dlock_status stand_differ(struct take *take, struct etcd_standing *standing)
+static enum dlock_status limits_differ(struct take *take, struct etcd_position *position)
 {
     enum dlock_status status = DLOCK_OK;
 
-    if (standing->other_limit == 0)
+    if (position->other_limit == 0)
         status = etcd_queue_other_limit(take->session, &take->keys, take->limit,
-                                        &standing->other_limit, take->req->deadline_ns, take->err);
+                                        &position->other_limit, take->req->deadline_ns, take->err);
     if (status == DLOCK_OK)
-        return stand_refuse(take, standing); /* BUSY, if these keys have gone meanwhile */
-    flight_put(take);
+        return refuse(take, position); /* BUSY, if these keys have gone meanwhile */
+    leases_return(take);
     return status;
 }
 
 /* The slot has the key. */
-static enum dlock_status stands(struct take *take, const struct etcd_standing *standing)
+static enum dlock_status position_judge(struct take *take, const struct etcd_position *position)
 {
-    uint32_t holders = standing->limit > 1 ? standing->limit : 1;
+    uint32_t holders = position->limit > 1 ? position->limit : 1;
 
-    if (standing->holds) {
-        take->grant->waiters = others_of(standing, 1);
+    if (position->holds) {
+        take->grant->waiters = others_of(position, 1);
         if ((take->shared || take->limit > 1) && take->grant->waiters > 0)
             take->grant->waiters = UINT32_MAX; /* these may hold it, too */
-        return stand_grant(take);
+        return name_grant(take);
     }
-    take->grant->waiters = others_of(standing, holders + 1);
+    take->grant->waiters = others_of(position, holders + 1);
     take->grant->queue_position =
-        standing->predecessor_is_first || standing->front ? 0 : take->grant->waiters;
+        position->predecessor_is_first || position->front ? 0 : take->grant->waiters;
     if ((take->req->flags & (DLOCK_REQ_ENQUEUE | DLOCK_REQ_REFRESH)) == 0)
         return DLOCK_BUSY;
     take->grant->flags |= DLOCK_GRANT_QUEUED;
@@ -283,7 +283,7 @@ static enum dlock_status claimed(struct take *take, int64_t revision, uint32_t p
     take->slot->holds = true;
     take->slot->front = false;
     take->slot->permit = permit;
-    return stand_grant(take);
+    return name_grant(take);
 }
 
 /* Puts the lowest permit that is free into the key of the slot. LOST: the key has ended, or an
@@ -329,14 +329,14 @@ static enum dlock_status slot_ask_once(struct take *take, bool *known)
                        slot->lease, take->req->deadline_ns, take->err);
 
     *known = false;
-    if (status == DLOCK_OK && question.standing.create_revision == slot->create_revision &&
-        question.standing.lease_id == slot->lease->id && question.alive_ms > 0 &&
-        !question.standing.kept) {
-        etcd_queue_note(slot, slot->lease, &question.standing);
+    if (status == DLOCK_OK && question.position.create_revision == slot->create_revision &&
+        question.position.lease_id == slot->lease->id && question.alive_ms > 0 &&
+        !question.position.kept) {
+        etcd_queue_note(slot, slot->lease, &question.position);
         *known = true;
-        status = etcd_queue_has_room(&question.standing)
-                     ? claim(take, etcd_queue_permit(&question.standing))
-                     : stands(take, &question.standing);
+        status = etcd_queue_has_room(&question.position)
+                     ? claim(take, etcd_queue_permit(&question.position))
+                     : position_judge(take, &question.position);
     } else if (status == DLOCK_OK) {
         etcd_queue_drop(slot); /* deleted, or about to go with its lease */
     }
@@ -357,7 +357,7 @@ static enum dlock_status slot_ask(struct take *take, bool *known)
 }
 
 /* Asks where a key stands of which only the token is known. */
-static enum dlock_status stand_find(struct take *take, bool *known)
+static enum dlock_status position_find(struct take *take, bool *known)
 {
     struct etcd_question question;
     struct etcd_lease *lease = NULL;
@@ -365,12 +365,12 @@ static enum dlock_status stand_find(struct take *take, bool *known)
                                               0, NULL, take->req->deadline_ns, take->err);
 
     *known = false;
-    if (status == DLOCK_OK && question.standing.create_revision != 0) {
-        lease = etcd_lease_adopt(question.standing.lease_id);
+    if (status == DLOCK_OK && question.position.create_revision != 0) {
+        lease = etcd_lease_adopt(question.position.lease_id);
         if (lease == NULL)
-            status = flight_no_memory(take);
+            status = no_memory(take);
         else
-            etcd_queue_note(take->slot, lease, &question.standing);
+            etcd_queue_note(take->slot, lease, &question.position);
     }
     etcd_queue_end(&question);
     return lease != NULL ? slot_ask(take, known) : status;
@@ -378,68 +378,69 @@ static enum dlock_status stand_find(struct take *take, bool *known)
 
 /* Asks where the key stands, and takes a permit that is free for it. OK with *known false: there is
  * no such key. */
-static enum dlock_status stand_ask(struct take *take, bool *known)
+static enum dlock_status position_ask(struct take *take, bool *known)
 {
     if (take->slot->lease != NULL && take->slot->create_revision != 0)
         return slot_ask(take, known);
     etcd_queue_drop(take->slot);
-    return stand_find(take, known);
+    return position_find(take, known);
 }
 
 /* The operations that tell where the key stands: the key, and the keys before it. */
-static void stand_add(struct etcd_ops *ops, const struct take *take)
+static void position_add(struct etcd_ops *ops, const struct take *take)
 {
     etcd_queue_own(etcd_txn_range(ops), &take->keys);
     etcd_queue_range(etcd_txn_range(ops), &take->keys, take->shared || take->limit > 1, 0);
 }
 
 /* Operation i and the next one of the answer. False: these are not there. */
-static bool stand_read(const struct take *take, size_t i, struct etcd_standing *standing)
+static bool position_read(const struct take *take, size_t i, struct etcd_position *position)
 {
-    const Pb__TxnResponse *answer = flight_answer(take);
+    const Pb__TxnResponse *answer = txn_answer(take);
     const Pb__RangeResponse *own = etcd_txn_range_answer(answer, i);
     const Pb__RangeResponse *others = etcd_txn_range_answer(answer, i + 1);
 
     if (own == NULL || others == NULL || answer->header == NULL)
         return false;
-    standing->revision = answer->header->revision;
-    standing->limit = take->limit;
-    etcd_queue_judge(standing, etcd_queue_find(own, &take->keys), others, take->shared);
+    position->revision = answer->header->revision;
+    position->limit = take->limit;
+    etcd_queue_judge(position, etcd_queue_find(own, &take->keys), others, take->shared);
     return true;
 }
 
 /* The answer has not what was asked for. */
-static enum dlock_status stand_nonsense(struct take *take)
+static enum dlock_status nonsense(struct take *take)
 {
-    flight_drop(take);
+    leases_drop(take);
     return dlock_fail(take->err, ETCD_ORIGIN, DLOCK_PROTOCOL, 0,
                       "an answer without what the transaction asked for");
 }
 
 /* The transaction has put the key with this lease, behind others. LOST: it has ended. */
-static enum dlock_status stand_put(struct take *take, struct etcd_lease *lease,
-                                   const struct etcd_standing *standing)
+static enum dlock_status put_judge(struct take *take, struct etcd_lease *lease,
+                                   const struct etcd_position *position)
 {
     bool known = true;
     enum dlock_status status = DLOCK_INTERNAL;
 
     take->put = true;
-    etcd_queue_note(take->slot, lease, standing);
-    flight_keep(take, lease);
-    status = standing->further == 0 && !etcd_queue_has_room(standing) ? stands(take, standing)
-                                                                      : slot_ask(take, &known);
+    etcd_queue_note(take->slot, lease, position);
+    leases_keep(take, lease);
+    status = position->further == 0 && !etcd_queue_has_room(position)
+                 ? position_judge(take, position)
+                 : slot_ask(take, &known);
     return status == DLOCK_OK && !known ? DLOCK_LOST : status;
 }
 
 /* The key was there before the call. LOST: it has ended. */
-static enum dlock_status stand_found(struct take *take)
+static enum dlock_status found_judge(struct take *take)
 {
     bool known = false;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    flight_put(take);
+    leases_return(take);
     take->put = true;
-    status = stand_find(take, &known);
+    status = position_find(take, &known);
     return status == DLOCK_OK && !known ? DLOCK_LOST : status;
 }
 
@@ -458,7 +459,7 @@ enum step {
 struct trial {
     enum step step;
     int quiet;                     /* transactions of TAKE_QUIET that came too late */
-    struct etcd_standing standing; /* as the keys were read last */
+    struct etcd_position position; /* as the keys were read last */
 };
 
 static void permit_put(const struct take *take, struct etcd_txn *txn, char *value, uint32_t permit)
@@ -481,38 +482,38 @@ static void permit_make(const struct take *take, const struct trial *trial, stru
         break;
     case TAKE_QUIET:
         etcd_txn_if_absent(txn, &take->keys);
-        etcd_txn_and_quiet(txn, &take->keys, trial->standing.revision);
-        permit_put(take, txn, value, etcd_queue_permit(&trial->standing));
+        etcd_txn_and_quiet(txn, &take->keys, trial->position.revision);
+        permit_put(take, txn, value, etcd_queue_permit(&trial->position));
         break;
     case ENQUEUE:
         etcd_txn_if_agreed(txn, &take->keys, take->limit);
         etcd_txn_put(&txn->then, &take->keys, take->value, take->value_len, take->brief->id);
-        stand_add(&txn->then, take);
+        position_add(&txn->then, take);
         break;
     }
     etcd_txn_if_agreed(agreed, &take->keys, take->limit);
     etcd_txn_nested(&txn->otherwise, agreed);
-    stand_add(&txn->otherwise, take);
+    position_add(&txn->otherwise, take);
 }
 
 static enum dlock_status taken(struct take *take, uint32_t permit)
 {
-    const Pb__TxnResponse *answer = flight_answer(take);
+    const Pb__TxnResponse *answer = txn_answer(take);
 
     if (answer->header == NULL || answer->header->revision <= 0)
-        return stand_nonsense(take);
+        return nonsense(take);
     etcd_queue_hold(take->slot, take->full, answer->header->revision, permit);
-    flight_keep(take, take->full);
+    leases_keep(take, take->full);
     take->grant->waiters = 0;
-    return stand_grant(take);
+    return name_grant(take);
 }
 
 static enum dlock_status enqueued(struct take *take)
 {
-    struct etcd_standing standing = {0};
+    struct etcd_position position = {0};
 
-    return stand_read(take, 1, &standing) ? stand_put(take, take->brief, &standing)
-                                          : stand_nonsense(take);
+    return position_read(take, 1, &position) ? put_judge(take, take->brief, &position)
+                                             : nonsense(take);
 }
 
 static enum dlock_status permit_done(struct take *take, const struct trial *trial)
@@ -521,7 +522,7 @@ static enum dlock_status permit_done(struct take *take, const struct trial *tria
     case TAKE_FREE:
         return taken(take, 0);
     case TAKE_QUIET:
-        return taken(take, etcd_queue_permit(&trial->standing));
+        return taken(take, etcd_queue_permit(&trial->position));
     case ENQUEUE:
         break;
     }
@@ -529,57 +530,57 @@ static enum dlock_status permit_done(struct take *take, const struct trial *tria
 }
 
 /* The rest of many keys. */
-static enum dlock_status read_on(struct take *take, struct etcd_standing *standing)
+static enum dlock_status read_on(struct take *take, struct etcd_position *position)
 {
     struct etcd_question question;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    question.standing = *standing;
+    question.position = *position;
     etcd_rpc_init(&question.range, ETCD_RANGE, 1);
     etcd_rpc_init(&question.alive, ETCD_LEASE_KEEP_ALIVE, 1);
     status = etcd_queue_older(take->session, &question, &take->keys, false, take->req->deadline_ns,
                               take->err);
-    *standing = question.standing;
-    standing->predecessor = NULL; /* goes with the question */
+    *position = question.position;
+    position->predecessor = NULL; /* goes with the question */
     etcd_queue_end(&question);
     if (status != DLOCK_OK)
-        flight_put(take);
+        leases_return(take);
     return status;
 }
 
 /* INTERNAL: another transaction may do it. */
 static enum dlock_status next_step(struct take *take, struct trial *trial)
 {
-    const struct etcd_standing *standing = &trial->standing;
+    const struct etcd_position *position = &trial->position;
 
     trial->quiet += trial->step == TAKE_QUIET;
-    if (standing->keys == 0)
+    if (position->keys == 0)
         trial->step = TAKE_FREE;
-    else if (etcd_queue_has_room(standing) && (!take->enqueue || trial->quiet < QUIET_ROUNDS))
+    else if (etcd_queue_has_room(position) && (!take->enqueue || trial->quiet < QUIET_ROUNDS))
         trial->step = TAKE_QUIET;
     else if (take->enqueue)
         trial->step = ENQUEUE;
     else
-        return stand_refuse(take, standing);
+        return refuse(take, position);
     return DLOCK_INTERNAL;
 }
 
 /* Nothing was put. */
 static enum dlock_status permit_refused(struct take *take, struct trial *trial)
 {
-    struct etcd_standing *standing = &trial->standing;
-    const Pb__TxnResponse *agreed = etcd_txn_nested_answer(flight_answer(take), 0);
+    struct etcd_position *position = &trial->position;
+    const Pb__TxnResponse *agreed = etcd_txn_nested_answer(txn_answer(take), 0);
     enum dlock_status status = DLOCK_OK;
 
-    *standing = (struct etcd_standing){0};
-    if (agreed == NULL || !stand_read(take, 1, standing))
-        return stand_nonsense(take);
-    if (standing->create_revision != 0)
-        return stand_found(take); /* from before [TRY-5] */
-    if (!agreed->succeeded && standing->keys > 0)
-        return stand_differ(take, standing);
-    if (standing->further != 0)
-        status = read_on(take, standing);
+    *position = (struct etcd_position){0};
+    if (agreed == NULL || !position_read(take, 1, position))
+        return nonsense(take);
+    if (position->create_revision != 0)
+        return found_judge(take); /* from before [TRY-5] */
+    if (!agreed->succeeded && position->keys > 0)
+        return limits_differ(take, position);
+    if (position->further != 0)
+        status = read_on(take, position);
     return status == DLOCK_OK ? next_step(take, trial) : status;
 }
 
@@ -590,11 +591,11 @@ static enum dlock_status permit_run(struct take *take, struct trial *trial)
     enum dlock_status status = DLOCK_INTERNAL;
 
     permit_make(take, trial, &txn, &agreed, value);
-    status = flight_send(take, &txn);
+    status = exchange_run(take, &txn);
     if (status == DLOCK_OK)
         status =
-            flight_answer(take)->succeeded ? permit_done(take, trial) : permit_refused(take, trial);
-    flight_end(take);
+            txn_answer(take)->succeeded ? permit_done(take, trial) : permit_refused(take, trial);
+    exchange_end(take);
     return status;
 }
 
@@ -622,7 +623,7 @@ static enum dlock_status permit_try(struct take *take)
         status = permit_run(take, &trial);
     if (status != DLOCK_INTERNAL)
         return status;
-    flight_put(take);
+    leases_return(take);
     return dlock_fail(take->err, ETCD_ORIGIN, DLOCK_UNAVAILABLE, 0,
                       "others change the name as fast as it is read");
 }
@@ -634,30 +635,30 @@ static enum dlock_status permit_try(struct take *take)
 static enum dlock_status join(struct take *take)
 {
     struct etcd_txn txn;
-    struct etcd_standing standing = {0};
+    struct etcd_position position = {0};
     enum dlock_status status = DLOCK_INTERNAL;
 
-    flight_end(take);
+    exchange_end(take);
     etcd_txn_if_agreed(&txn, &take->keys, take->limit);
     etcd_txn_put(&txn.then, &take->keys, take->value, take->value_len, take->full->id);
-    stand_add(&txn.then, take);
-    stand_add(&txn.otherwise, take);
-    status = flight_send(take, &txn);
+    position_add(&txn.then, take);
+    position_add(&txn.otherwise, take);
+    status = exchange_run(take, &txn);
     if (status != DLOCK_OK)
         return status;
-    if (!flight_answer(take)->succeeded) {
-        if (stand_read(take, 0, &standing) && standing.create_revision == 0) {
-            flight_put(take);
+    if (!txn_answer(take)->succeeded) {
+        if (position_read(take, 0, &position) && position.create_revision == 0) {
+            leases_return(take);
             take->overtaken = true;
             return DLOCK_LOST;
         }
-        flight_drop(take);
+        leases_drop(take);
         return dlock_fail(take->err, ETCD_ORIGIN, DLOCK_UNKNOWN, 0,
                           "an earlier request of this token was executed meanwhile");
     }
-    if (!stand_read(take, 1, &standing))
-        return stand_nonsense(take);
-    status = stand_put(take, take->full, &standing);
+    if (!position_read(take, 1, &position))
+        return nonsense(take);
+    status = put_judge(take, take->full, &position);
     if (status != DLOCK_BUSY)
         return status;
     status = etcd_unlock_delete(take->session, take->req, NULL, take->err);
@@ -665,11 +666,11 @@ static enum dlock_status join(struct take *take)
 }
 
 /* The name has keys, but none of this token. */
-static enum dlock_status refused(struct take *take, const struct etcd_standing *standing)
+static enum dlock_status refused(struct take *take, const struct etcd_position *position)
 {
-    if (take->shared && standing->predecessor == NULL && standing->keys > 0)
+    if (take->shared && position->predecessor == NULL && position->keys > 0)
         return join(take);
-    return stand_refuse(take, standing);
+    return refuse(take, position);
 }
 
 static void try_make(const struct take *take, struct etcd_txn *txn, struct etcd_txn *nested)
@@ -680,28 +681,28 @@ static void try_make(const struct take *take, struct etcd_txn *txn, struct etcd_
     if (take->enqueue)
         etcd_txn_put(&nested->then, &take->keys, take->value, take->value_len, take->brief->id);
     etcd_txn_nested(&txn->otherwise, nested);
-    stand_add(&txn->otherwise, take);
+    position_add(&txn->otherwise, take);
 }
 
 static enum dlock_status try_judge(struct take *take)
 {
-    const Pb__TxnResponse *answer = flight_answer(take), *nested = NULL;
-    struct etcd_standing standing = {0};
+    const Pb__TxnResponse *answer = txn_answer(take), *nested = NULL;
+    struct etcd_position position = {0};
 
     if (answer->succeeded && answer->header != NULL && answer->header->revision > 0) {
         etcd_queue_hold(take->slot, take->full, answer->header->revision, 0);
-        flight_keep(take, take->full);
+        leases_keep(take, take->full);
         take->grant->waiters = 0;
-        return stand_grant(take);
+        return name_grant(take);
     }
     nested = etcd_txn_nested_answer(answer, 0);
-    if (answer->succeeded || nested == NULL || !stand_read(take, 1, &standing))
-        return stand_nonsense(take);
-    if (standing.create_revision == 0)
-        return nested->succeeded ? refused(take, &standing) : stand_differ(take, &standing);
+    if (answer->succeeded || nested == NULL || !position_read(take, 1, &position))
+        return nonsense(take);
+    if (position.create_revision == 0)
+        return nested->succeeded ? refused(take, &position) : limits_differ(take, &position);
     if (nested->succeeded)
-        return stand_put(take, take->brief, &standing);
-    return stand_found(take); /* the key is there from before [TRY-5] */
+        return put_judge(take, take->brief, &position);
+    return found_judge(take); /* the key is there from before [TRY-5] */
 }
 
 /* LOST: the leases or the key have ended meanwhile: once more. */
@@ -711,10 +712,10 @@ static enum dlock_status lock_try(struct take *take)
     enum dlock_status status = DLOCK_INTERNAL;
 
     try_make(take, &txn, &nested);
-    status = flight_send(take, &txn);
+    status = exchange_run(take, &txn);
     if (status == DLOCK_OK)
         status = try_judge(take);
-    flight_end(take);
+    exchange_end(take);
     return status;
 }
 
@@ -726,7 +727,7 @@ static enum dlock_status lock_try(struct take *take)
 /* LOST: the leases have ended, or the key has ended meanwhile: once more. */
 static enum dlock_status try_once(struct take *take)
 {
-    enum dlock_status status = flight_leases(take);
+    enum dlock_status status = leases_get(take);
 
     if (status != DLOCK_OK)
         return status;
@@ -765,12 +766,12 @@ enum dlock_status etcd_take(void *self, const struct dlock_request *req, struct 
     bool known = false;
     enum dlock_status status = DLOCK_OK;
 
-    flight_begin(&take, session, req, grant, err);
+    take_begin(&take, session, req, grant, err);
     if ((req->flags & DLOCK_REQ_REFRESH) != 0) {
-        status = stand_ask(&take, &known);
+        status = position_ask(&take, &known);
         return status == DLOCK_OK && !known ? DLOCK_BUSY : status; /* not queued any more */
     }
     if (take.slot->create_revision != 0)
-        status = stand_ask(&take, &known);
+        status = position_ask(&take, &known);
     return status == DLOCK_OK && !known ? try(&take) : status;
 }

@@ -37,12 +37,12 @@ static enum dlock_status keep_find(struct keeping *keeping)
                                               NULL, keeping->req->deadline_ns, keeping->err);
 
     etcd_queue_drop(keeping->slot);
-    if (status == DLOCK_OK && !question.standing.holds)
+    if (status == DLOCK_OK && !question.position.holds)
         status = DLOCK_LOST;
     if (status == DLOCK_OK) {
-        lease = etcd_lease_adopt(question.standing.lease_id);
+        lease = etcd_lease_adopt(question.position.lease_id);
         if (lease != NULL)
-            etcd_queue_note(keeping->slot, lease, &question.standing);
+            etcd_queue_note(keeping->slot, lease, &question.position);
         else
             status = dlock_fail(keeping->err, ETCD_ORIGIN, DLOCK_NOMEM, 0, "no memory for a lease");
     }
@@ -312,7 +312,7 @@ static enum dlock_status holds_ask(struct etcd_session *session, const struct dl
     keys_make(&keys, session, req);
     status = etcd_queue_ask(session, &question, &keys, req->mode == DLOCK_SHARED, 0, NULL,
                             req->deadline_ns, err);
-    *holds = status == DLOCK_OK && question.standing.holds;
+    *holds = status == DLOCK_OK && question.position.holds;
     etcd_queue_end(&question);
     return status;
 }

@@ -140,21 +140,21 @@ static bool is_other(const struct etcd_slot *slot, const Pb__KeyValue *predecess
 }
 
 /* Where does the key stand now? *moved: another key is before it. */
-static enum dlock_status stands(struct watch *watch, const struct etcd_standing *standing,
+static enum dlock_status stands(struct watch *watch, const struct etcd_position *position,
                                 bool *moved)
 {
     struct etcd_slot *slot = watch->slot;
-    const Pb__KeyValue *predecessor = standing->predecessor;
+    const Pb__KeyValue *predecessor = position->predecessor;
 
-    if (standing->create_revision == 0 || standing->kept || etcd_queue_has_room(standing))
+    if (position->create_revision == 0 || position->kept || etcd_queue_has_room(position))
         return DLOCK_BUSY; /* it is over, or a permit is free */
-    *moved = standing->front != slot->front || is_other(slot, predecessor);
-    etcd_queue_note(slot, slot->lease, standing);
-    if (standing->holds) {
+    *moved = position->front != slot->front || is_other(slot, predecessor);
+    etcd_queue_note(slot, slot->lease, position);
+    if (position->holds) {
         etcd_queue_grant(watch->session, slot, watch->req->ttl_ms, watch->grant);
-        watch->grant->waiters = !watch->shared && !watch->permit && standing->keys > 0
-                                    ? standing->keys - 1
-                                : standing->keys == 1 ? 0
+        watch->grant->waiters = !watch->shared && !watch->permit && position->keys > 0
+                                    ? position->keys - 1
+                                : position->keys == 1 ? 0
                                                       : UINT32_MAX;
         return DLOCK_OK;
     }
@@ -176,7 +176,7 @@ static enum dlock_status recheck(struct watch *watch, bool *moved)
     status = etcd_queue_ask(watch->session, &question, &watch->keys, watch->shared,
                             watch->slot->create_revision, NULL, until_ns, watch->err);
     if (status == DLOCK_OK)
-        status = stands(watch, &question.standing, moved);
+        status = stands(watch, &question.position, moved);
     etcd_queue_end(&question);
     watch->recheck = false;
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* endpoint_fixture.h - the members of a cluster as a session has them, and flights to them, without
- * the slots. One test a program file uses one `e`. */
+/* endpoint_fixture.h - the members of a cluster as a session has them, and exchanges to them,
+ * without the slots. One test a program file uses one `e`. */
 #ifndef DLT_ENDPOINT_FIXTURE_H
 #define DLT_ENDPOINT_FIXTURE_H
 
@@ -130,7 +130,7 @@ static void e_get_add(struct etcd_rpc *rpc, const char *key)
     cr_assert(etcd_rpc_add(rpc, &range.base));
 }
 
-/* One call in a flight of its own, which is freed. */
+/* One call in a exchange of its own, which is freed. */
 static enum dlock_status e_exchange(struct etcd_rpc *rpc, bool writes)
 {
     enum dlock_status each = DLOCK_INTERNAL, status = DLOCK_INTERNAL;

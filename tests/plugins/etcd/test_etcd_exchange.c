@@ -27,9 +27,9 @@ struct script {
 static struct etcd_channel channels[32];
 static size_t made; /* channels */
 static const struct script *script;
-static size_t sent;                     /* calls */
-static size_t flights[8], flight_count; /* calls of each */
-static enum dlock_status refusals[32];  /* of connection attempts; OK: connected */
+static size_t sent;                              /* calls */
+static size_t exchanges_seen[8], exchange_count; /* calls of each */
+static enum dlock_status refusals[32];           /* of connection attempts; OK: connected */
 static int refusal_code;
 static size_t attempts, asked[32]; /* members */
 static int64_t due_ns[32];         /* deadlines of attempts */
@@ -99,7 +99,7 @@ void etcd_channel_run(struct etcd_channel *channel, struct etcd_call *const *cal
 {
     cr_assert(!channel->freed && !channel->dead);
     cr_assert_gt(deadline_ns, dlt_host_now(&host));
-    flights[flight_count++] = n;
+    exchanges_seen[exchange_count++] = n;
     for (size_t i = 0; i < n; i++) {
         const struct script *at = &script[sent++];
         struct etcd_rpc *rpc = (struct etcd_rpc *)(void *)calls[i];
@@ -123,7 +123,7 @@ static void set_up(void)
     memset(channels, 0, sizeof channels);
     memset(refusals, 0, sizeof refusals);
     memset(&endpoints, 0, sizeof endpoints);
-    made = sent = flight_count = attempts = 0;
+    made = sent = exchange_count = attempts = 0;
     refusal_code = 0;
     takes_ns = 0;
     config = (struct etcd_config){.count = 1};
@@ -144,7 +144,7 @@ TestSuite(exchange, .init = set_up, .fini = tear_down);
 
 static enum dlock_status each[CALLS_MAX];
 
-/* A flight of calls of these methods. */
+/* A exchange of calls of these methods. */
 static enum dlock_status fly(const struct script *with, size_t n, const enum etcd_method *methods,
                              bool writes)
 {
@@ -179,8 +179,8 @@ Test(exchange, one_connection_serves_all)
     cr_assert_eq(fly(good, 1, txn, true), DLOCK_OK, "%s", err.message);
     cr_assert_eq(fly(good, 2, kept_txn, true), DLOCK_OK, "%s", err.message);
     cr_assert_eq(attempts, 1);
-    cr_assert_eq(flight_count, 2);
-    cr_assert_eq(flights[1], 2);
+    cr_assert_eq(exchange_count, 2);
+    cr_assert_eq(exchanges_seen[1], 2);
     cr_assert_eq(endpoints.cluster.revision, 5);
     cr_assert_eq(fly(NULL, 0, txn, true), DLOCK_OK);
 }
@@ -242,7 +242,7 @@ Test(exchange, TRY_4_an_answer_that_makes_no_sense_is_not_asked_for_again)
     cr_assert_eq(sent, 1);
 }
 
-Test(exchange, nothing_is_sent_again_while_a_write_of_the_flight_is_in_doubt)
+Test(exchange, nothing_is_sent_again_while_a_write_of_the_exchange_is_in_doubt)
 {
     static const struct script cut[] = {{ETCD_LEASE_KEEP_ALIVE, ETCD_UNSENT, 0, "", false},
                                         {ETCD_TXN, ETCD_CUT, 0, "cut", false}};
@@ -264,8 +264,8 @@ Test(exchange, a_lost_KeepAlive_leaves_the_transaction_definite)
                                          {ETCD_LEASE_KEEP_ALIVE, ETCD_CUT, 0, "cut", false}};
 
     cr_assert_eq(fly(again, 2, kept_txn, true), DLOCK_OK, "%s", err.message);
-    cr_assert_eq(flights[0], 2);
-    cr_assert_eq(flights[1], 1);
+    cr_assert_eq(exchanges_seen[0], 2);
+    cr_assert_eq(exchanges_seen[1], 1);
     sent = 0;
     cr_assert_eq(fly(lost, 2, kept_txn, true), DLOCK_UNAVAILABLE);
     cr_assert_eq(each[0], DLOCK_UNAVAILABLE);

@@ -175,7 +175,7 @@ Test(keys, DAT_1_data_are_behind_the_label)
 static Pb__KeyValue kvs[MOST];
 static Pb__KeyValue *list[MOST];
 static Pb__RangeResponse answer;
-static struct etcd_standing standing;
+static struct etcd_position position;
 
 /* Keys with these revisions, the newest first; modes: 's' or 'x' each. */
 static void queue_is(const char *modes, const int64_t *revisions, bool more)
@@ -203,16 +203,16 @@ Test(queue, TRY_1_a_key_without_one_before_it_holds_the_name)
 {
     const int64_t revisions[] = {9};
 
-    standing.revision = 12;
+    position.revision = 12;
     queue_is("x", revisions, false);
-    etcd_queue_judge(&standing, list[0], &answer, false);
-    cr_assert(standing.holds);
-    cr_assert_eq(standing.create_revision, 9);
-    cr_assert_eq(standing.mod_revision, 10);
-    cr_assert_eq(standing.lease_id, 7);
-    cr_assert_eq(standing.keys, 1);
-    cr_assert_eq(standing.revision, 12);
-    cr_assert_null(standing.predecessor);
+    etcd_queue_judge(&position, list[0], &answer, false);
+    cr_assert(position.holds);
+    cr_assert_eq(position.create_revision, 9);
+    cr_assert_eq(position.mod_revision, 10);
+    cr_assert_eq(position.lease_id, 7);
+    cr_assert_eq(position.keys, 1);
+    cr_assert_eq(position.revision, 12);
+    cr_assert_null(position.predecessor);
 }
 
 Test(queue, TRY_1_a_writer_waits_for_the_key_before_it)
@@ -220,15 +220,15 @@ Test(queue, TRY_1_a_writer_waits_for_the_key_before_it)
     const int64_t revisions[] = {9, 5, 3};
 
     queue_is("xsx", revisions, false);
-    etcd_queue_judge(&standing, list[0], &answer, false);
-    cr_assert_not(standing.holds);
-    cr_assert_eq(standing.predecessor, list[1]);
-    cr_assert_not(standing.predecessor_is_first);
-    etcd_queue_judge(&standing, list[1], &answer, false);
-    cr_assert_eq(standing.predecessor, list[2]);
-    cr_assert(standing.predecessor_is_first);
-    etcd_queue_judge(&standing, list[2], &answer, false);
-    cr_assert(standing.holds, "newer keys do not count");
+    etcd_queue_judge(&position, list[0], &answer, false);
+    cr_assert_not(position.holds);
+    cr_assert_eq(position.predecessor, list[1]);
+    cr_assert_not(position.predecessor_is_first);
+    etcd_queue_judge(&position, list[1], &answer, false);
+    cr_assert_eq(position.predecessor, list[2]);
+    cr_assert(position.predecessor_is_first);
+    etcd_queue_judge(&position, list[2], &answer, false);
+    cr_assert(position.holds, "newer keys do not count");
 }
 
 Test(queue, C12_a_reader_waits_for_the_newest_writer_before_it)
@@ -236,13 +236,13 @@ Test(queue, C12_a_reader_waits_for_the_newest_writer_before_it)
     const int64_t revisions[] = {9, 7, 5, 3};
 
     queue_is("ssxs", revisions, false);
-    etcd_queue_judge(&standing, list[0], &answer, true);
-    cr_assert_eq(standing.predecessor, list[2]);
-    etcd_queue_judge(&standing, list[3], &answer, true);
-    cr_assert(standing.holds);
+    etcd_queue_judge(&position, list[0], &answer, true);
+    cr_assert_eq(position.predecessor, list[2]);
+    etcd_queue_judge(&position, list[3], &answer, true);
+    cr_assert(position.holds);
     queue_is("sss", revisions, false);
-    etcd_queue_judge(&standing, list[0], &answer, true);
-    cr_assert(standing.holds);
+    etcd_queue_judge(&position, list[0], &answer, true);
+    cr_assert(position.holds);
 }
 
 Test(queue, C12_what_was_not_read_is_not_taken_for_free)
@@ -250,15 +250,15 @@ Test(queue, C12_what_was_not_read_is_not_taken_for_free)
     const int64_t revisions[] = {9, 7, 5};
 
     queue_is("sss", revisions, true);
-    etcd_queue_judge(&standing, list[0], &answer, true);
-    cr_assert_not(standing.holds);
-    cr_assert_eq(standing.further, 5, "an older key may be a writer's");
+    etcd_queue_judge(&position, list[0], &answer, true);
+    cr_assert_not(position.holds);
+    cr_assert_eq(position.further, 5, "an older key may be a writer's");
     kvs[0].create_revision = 6; /* an old key, beyond the page */
     queue_is("xx", revisions, true);
-    etcd_queue_judge(&standing, NULL, &answer, false);
-    cr_assert_not(standing.holds, "without a key");
-    cr_assert_eq(standing.create_revision, 0);
-    cr_assert_eq(standing.predecessor, list[0]);
+    etcd_queue_judge(&position, NULL, &answer, false);
+    cr_assert_not(position.holds, "without a key");
+    cr_assert_eq(position.create_revision, 0);
+    cr_assert_eq(position.predecessor, list[0]);
 }
 
 Test(queue, only_the_very_key_is_found)
@@ -287,8 +287,8 @@ Test(slot, UNL_4_cleared_it_has_nothing_left)
 
     queue_is("xx", revisions, false);
     kvs[1].key = (ProtobufCBinaryData){8, other};
-    etcd_queue_judge(&standing, list[0], &answer, false);
-    etcd_queue_note(&slot, lease, &standing);
+    etcd_queue_judge(&position, list[0], &answer, false);
+    etcd_queue_note(&slot, lease, &position);
     cr_assert_eq(slot.predecessor_len, 8);
     cr_assert_not(slot.holds);
     cr_assert_eq(etcd_queue_clear(&slot), lease);
