@@ -22,7 +22,7 @@ void etcd_call_init(struct etcd_call *call)
     call->sent = 0;
     call->produced = false;
     call->begins = 0;
-    call->greeted = false;
+    call->has_headers = false;
     call->typed = false;
     call->http_status = 0;
     call->status = -1;
@@ -122,14 +122,14 @@ static bool is_passing(unsigned http_status)
 
 void etcd_call_headers_done(struct etcd_call *call, bool last)
 {
-    if (!call->greeted && call->http_status / 100 == 1)
+    if (!call->has_headers && call->http_status / 100 == 1)
         return; /* the headers proper follow */
-    if (!call->greeted && call->http_status != 200)
+    if (!call->has_headers && call->http_status != 200)
         etcd_call_end(call, is_passing(call->http_status) ? ETCD_CUT : ETCD_FOREIGN,
                       "not an answer of gRPC: HTTP status %u", call->http_status);
-    else if (!call->greeted && !call->typed)
+    else if (!call->has_headers && !call->typed)
         etcd_call_end(call, ETCD_FOREIGN, "not an answer of gRPC: another content-type");
-    call->greeted = true;
+    call->has_headers = true;
     if (call->end == ETCD_OPEN && last)
         etcd_call_finish(call);
 }

@@ -48,8 +48,8 @@ struct etcd_call {
     uint64_t begins;   /* `begins` of the connection */
 
     /* The answer so far. */
-    bool greeted; /* its headers have come */
-    bool typed;   /* they say that it is gRPC */
+    bool has_headers; /* its headers have come */
+    bool typed;       /* they say that it is gRPC */
     unsigned http_status;
     int status; /* of gRPC; -1: none yet */
     size_t header_bytes;

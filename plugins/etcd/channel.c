@@ -62,16 +62,16 @@ static void drop_locked(struct etcd_call *call)
 }
 
 /* http2.c calls this. */
-static void on_news(void *ctx, struct etcd_call *call)
+static void on_event(void *ctx, struct etcd_call *call)
 {
     const struct etcd_channel *channel = ctx;
     struct etcd_wait *wait = call->wait;
 
     if (call->end != ETCD_OPEN)
         drop_locked(call);
-    if (!wait->news)
+    if (!wait->pending)
         waiters_wake_locked(&wait->waiter, channel->leader_asleep);
-    wait->news = true;
+    wait->pending = true;
 }
 
 /* The connection is of no use any more. No function of http2.h is called after this. */
@@ -92,7 +92,7 @@ static void end_locked(struct etcd_channel *channel, enum stream_result failed, 
 
             etcd_call_end(call, begun ? end : ETCD_UNSENT, "%s", why);
             channel->open--;
-            wait->news = true;
+            wait->pending = true;
         }
         wait->calls = NULL;
         waiters_wake_locked(at, channel->leader_asleep);
@@ -248,7 +248,7 @@ struct etcd_channel *etcd_channel_new(struct stream *stream, const char *authori
         return NULL;
     }
     stream_move(&channel->stream, stream);
-    channel->http2.on_news = on_news;
+    channel->http2.on_event = on_event;
     channel->http2.ctx = channel;
     if (waiters_init(&channel->waiters) &&
         etcd_http2_init(&channel->http2, channel->stream.ssl != NULL ? "https" : "http", authority))
@@ -359,16 +359,16 @@ void etcd_channel_flush(struct etcd_wait *wait)
     unlock(wait->channel);
 }
 
-/* Sends, and waits until there is news. False: there will be none. */
+/* Sends, and waits until an event is pending. False: none will come. */
 static bool await_locked(struct etcd_channel *channel, struct etcd_wait *wait, int64_t deadline_ns)
 {
-    while (!wait->news) {
+    while (!wait->pending) {
         int64_t left_ns = 0;
 
         if (wait->calls == NULL) /* what HTTP/2 has to say can wait for the next call */
             return false;
         flush_locked(channel);
-        if (wait->news)
+        if (wait->pending)
             break;
         if (wait->waiter.interrupted) {
             wait->waiter.interrupted = false;
@@ -382,22 +382,22 @@ static bool await_locked(struct etcd_channel *channel, struct etcd_wait *wait, i
             waiters_led_locked(&wait->waiter);
         }
     }
-    wait->news = false;
+    wait->pending = false;
     return true;
 }
 
 bool etcd_channel_await(struct etcd_wait *wait, int64_t deadline_ns)
 {
     struct etcd_channel *channel = wait->channel;
-    bool news = false;
+    bool pending = false;
 
     lock(channel);
     wait->waiter.watching = true;
-    news = await_locked(channel, wait, deadline_ns);
+    pending = await_locked(channel, wait, deadline_ns);
     wait->waiter.watching = false;
     waiters_hand_over_locked(&channel->waiters);
     unlock(channel);
-    return news;
+    return pending;
 }
 
 static void give_up_locked(struct etcd_channel *channel, struct etcd_call *call, const char *text)
@@ -448,7 +448,7 @@ void etcd_channel_interrupt(struct etcd_wait *wait)
 static void run_in_time(struct etcd_channel *channel, struct etcd_call *const *calls, size_t n,
                         int64_t deadline_ns)
 {
-    struct etcd_wait wait = {.news = false};
+    struct etcd_wait wait = {.pending = false};
 
     etcd_channel_join(channel, &wait);
     for (size_t i = 0; i < n; i++)

@@ -24,7 +24,7 @@ struct etcd_wait {
     struct waiter waiter;
     struct etcd_channel *channel;
     struct etcd_call *calls; /* the open calls */
-    bool news;               /* a message or an end came since the last etcd_channel_await */
+    bool pending;            /* a message or an end came since the last etcd_channel_await */
 };
 
 struct etcd_channel;
@@ -62,8 +62,8 @@ void etcd_channel_join(struct etcd_channel *channel, struct etcd_wait *wait);
 /* False: it has ended already: ETCD_UNSENT, if the channel is dead, or ETCD_NO_MEMORY. */
 bool etcd_channel_begin(struct etcd_wait *wait, struct etcd_call *call);
 void etcd_channel_flush(struct etcd_wait *wait);
-/* Returns true when there is news (a message of one of the calls, or an end), also from before;
- * false at the deadline, after etcd_channel_interrupt, or at once when no call is open. */
+/* Returns true when an event is pending (a message of one of the calls, or an end), also from
+ * before; false at the deadline, after etcd_channel_interrupt, or at once when no call is open. */
 bool etcd_channel_await(struct etcd_wait *wait, int64_t deadline_ns);
 /* Gives one call up, if it is open. */
 void etcd_channel_reset(struct etcd_wait *wait, struct etcd_call *call);

@@ -35,17 +35,17 @@ static void forget(struct etcd_http2 *http2, struct etcd_call *call, uint32_t co
         (void)broken(http2, "no memory for HTTP/2");
 }
 
-/* After a function of call.c. news: also without an end. */
-static void settle(struct etcd_http2 *http2, struct etcd_call *call, bool news, bool last)
+/* After a function of call.c. complete: a message is there, also without an end. */
+static void settle(struct etcd_http2 *http2, struct etcd_call *call, bool complete, bool last)
 {
     bool all_sent = call->sent == call->request_len;
 
-    if (call->end == ETCD_OPEN && !news)
+    if (call->end == ETCD_OPEN && !complete)
         return;
     http2->idle_frames = 0;
     if (call->end != ETCD_OPEN)
         forget(http2, call, last && all_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
-    http2->on_news(http2->ctx, call);
+    http2->on_event(http2->ctx, call);
 }
 
 /* ---- what nghttp2 calls ---- */
@@ -81,15 +81,15 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
 {
     struct etcd_http2 *http2 = user;
     struct etcd_call *call = call_of(http2, stream_id);
-    bool news = false;
+    bool complete = false;
 
     (void)session;
     (void)flags;
     if (call == NULL)
         return 0;
     http2->idle_frames = 0;
-    news = etcd_call_data(call, bytes, len);
-    settle(http2, call, news, false);
+    complete = etcd_call_data(call, bytes, len);
+    settle(http2, call, complete, false);
     return 0;
 }
 

@@ -21,7 +21,7 @@ struct etcd_http2 {
     char *authority;
     char *token; /* NULL: none */
     /* A message of the call has come, or the call has ended: the stream knows it no more. */
-    void (*on_news)(void *ctx, struct etcd_call *call);
+    void (*on_event)(void *ctx, struct etcd_call *call);
     void *ctx;
     /* To be sent: the first out_len bytes, the last ones of `produced`. The owner takes bytes from
      * the front. */
@@ -50,7 +50,7 @@ bool etcd_http2_open(const struct etcd_http2 *http2);
 
 /* Begins a call, which was initialised. False: it has ended, with ETCD_NO_MEMORY or ETCD_UNSENT. */
 bool etcd_http2_submit(struct etcd_http2 *http2, struct etcd_call *call);
-/* Ends an open call: ETCD_UNSENT, if none of it was produced, or ETCD_CUT. Without on_news. */
+/* Ends an open call: ETCD_UNSENT, if none of it was produced, or ETCD_CUT. Without on_event. */
 void etcd_http2_reset(struct etcd_http2 *http2, struct etcd_call *call, const char *text);
 
 /* Bytes from the server. now_ns: any clock. */

@@ -73,7 +73,7 @@ static void *await_one(void *arg)
 Test(etcd_channel_sending, a_sleeping_leader_sends_what_another_thread_could_not)
 {
     static struct asked big[BIG_CALLS];
-    struct etcd_wait other = {.news = false};
+    struct etcd_wait other = {.pending = false};
     uint32_t count = BIG_CALLS + 1;
     int64_t begun_ns = 0;
     struct asked one;
@@ -111,7 +111,7 @@ Test(etcd_http2, a_connection_whose_numbers_have_run_out_takes_no_call)
     struct asked last, more;
 
     cr_assert_not_null(http2);
-    http2->on_news = unheard;
+    http2->on_event = unheard;
     cr_assert(etcd_http2_init(http2, "http", "127.0.0.1:2379"));
     cr_assert_eq(nghttp2_session_set_next_stream_id(http2->session, INT32_MAX), 0);
     asked_init(&last, "/last", "one");
