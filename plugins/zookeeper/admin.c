@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "admin.h"
 
-#include "flight.h"
+#include "exchange.h"
 #include "lib/request.h"
 #include "lib/text.h"
 #include "slot.h"
@@ -29,7 +29,7 @@ struct holders {
     bool failed;  /* no memory */
 };
 
-#define AT_ONCE     (ZK_FLIGHT_MOST / 2) /* two calls for each holder */
+#define AT_ONCE     (ZK_EXCHANGE_MOST / 2) /* two calls for each holder */
 #define FENCE_SCALE 32
 
 static enum dlock_status no_memory(struct dlock_error *err)
@@ -50,7 +50,7 @@ static enum dlock_status path_make(struct zk_path *path, const struct zk_session
 
 /* A follower may lag behind the leader; a sync in front makes it catch up. */
 static enum dlock_status children_read(struct zk_session *session, const char *path,
-                                       int64_t deadline_ns, struct zk_flight **flight,
+                                       int64_t deadline_ns, struct zk_exchange **exchange,
                                        struct String_vector **children, struct dlock_error *err)
 {
     int64_t session_id = 0;
@@ -58,22 +58,22 @@ static enum dlock_status children_read(struct zk_session *session, const char *p
     enum dlock_status status = DLOCK_INTERNAL;
 
     *children = NULL;
-    *flight = zk_flight_new(session->link, 2);
-    if (*flight == NULL)
+    *exchange = zk_exchange_new(session->link, 2);
+    if (*exchange == NULL)
         return no_memory(err);
-    sync = zk_flight_add(*flight, ZK_SYNC, path);
-    call = sync != NULL ? zk_flight_add(*flight, ZK_CHILDREN, path) : NULL;
+    sync = zk_exchange_add(*exchange, ZK_SYNC, path);
+    call = sync != NULL ? zk_exchange_add(*exchange, ZK_CHILDREN, path) : NULL;
     if (call == NULL)
         return no_memory(err);
-    status = zk_flight_run(*flight, &session_id, deadline_ns, err);
+    status = zk_exchange_run(*exchange, &session_id, deadline_ns, err);
     if (status != DLOCK_OK)
         return status;
     if (sync->rc != ZOK && sync->rc != ZNONODE)
-        return zk_flight_fail(err, sync->rc, "sync", path);
+        return zk_exchange_fail(err, sync->rc, "sync", path);
     if (call->rc == ZOK)
         *children = &call->children;
     else if (call->rc != ZNONODE)
-        return zk_flight_fail(err, call->rc, "list", path);
+        return zk_exchange_fail(err, call->rc, "list", path);
     return DLOCK_OK;
 }
 
@@ -113,7 +113,7 @@ static bool holders_add(struct holders *holders, const struct String_vector *chi
 struct reporting {
     struct zk_session *session;
     struct zk_admin_name *names;
-    int64_t timeout_ns; /* of each flight */
+    int64_t timeout_ns; /* of each exchange */
     dlock_holder_fn *fn;
     void *arg;
     bool *stopped;
@@ -177,47 +177,47 @@ static bool report(const struct reporting *reporting, const struct holder *item,
     return reporting->fn(reporting->arg, &holder);
 }
 
-static bool calls_add(const struct reporting *reporting, struct zk_flight *flight,
+static bool calls_add(const struct reporting *reporting, struct zk_exchange *exchange,
                       const struct holder *item)
 {
     const struct zk_admin_name *name = &reporting->names[item->index];
     struct zk_path path;
 
     return zk_node_path(&path, &reporting->session->config, name->bytes, name->len) &&
-           zk_flight_add_child(flight, ZK_EXISTS, path.text, item->child) != NULL &&
-           zk_flight_add_child(flight, ZK_GET, path.text, item->child) != NULL;
+           zk_exchange_add_child(exchange, ZK_EXISTS, path.text, item->child) != NULL &&
+           zk_exchange_add_child(exchange, ZK_GET, path.text, item->child) != NULL;
 }
 
 /* The calls of so many holders, two for each. */
 static enum dlock_status part_read(const struct reporting *reporting, const struct holder *items,
-                                   size_t n, struct zk_flight **flight)
+                                   size_t n, struct zk_exchange **exchange)
 {
     int64_t session_id = 0;
 
-    *flight = zk_flight_new(reporting->session->link, 2 * n);
-    if (*flight == NULL)
+    *exchange = zk_exchange_new(reporting->session->link, 2 * n);
+    if (*exchange == NULL)
         return no_memory(reporting->err);
     for (size_t i = 0; i < n; i++)
-        if (!calls_add(reporting, *flight, &items[i]))
+        if (!calls_add(reporting, *exchange, &items[i]))
             return no_memory(reporting->err);
-    return zk_flight_run(*flight, &session_id,
-                         zk_link_now(reporting->session->link) + reporting->timeout_ns,
-                         reporting->err);
+    return zk_exchange_run(*exchange, &session_id,
+                           zk_link_now(reporting->session->link) + reporting->timeout_ns,
+                           reporting->err);
 }
 
-static const struct zk_call *exists_of(struct zk_flight *const *flights, size_t i)
+static const struct zk_call *exists_of(struct zk_exchange *const *exchanges, size_t i)
 {
-    return zk_flight_call(flights[i / AT_ONCE], 2 * (i % AT_ONCE));
+    return zk_exchange_call(exchanges[i / AT_ONCE], 2 * (i % AT_ONCE));
 }
 
-static const struct zk_call *get_of(struct zk_flight *const *flights, size_t i)
+static const struct zk_call *get_of(struct zk_exchange *const *exchanges, size_t i)
 {
-    return zk_flight_call(flights[i / AT_ONCE], 2 * (i % AT_ONCE) + 1);
+    return zk_exchange_call(exchanges[i / AT_ONCE], 2 * (i % AT_ONCE) + 1);
 }
 
 /* Counts the waiters that may take a permit, and have none yet, for each holder of their name. The
  * holders of a name stand together. */
-static void waiters_count(struct holders *holders, struct zk_flight *const *flights)
+static void waiters_count(struct holders *holders, struct zk_exchange *const *exchanges)
 {
     struct holder *items = holders->items;
     size_t label = 0;
@@ -226,7 +226,7 @@ static void waiters_count(struct holders *holders, struct zk_flight *const *flig
         uint32_t waiters = 0;
 
         for (; i < holders->count && items[i].index == items[first].index; i++) {
-            const struct zk_call *get = get_of(flights, i);
+            const struct zk_call *get = get_of(exchanges, i);
 
             waiters +=
                 items[i].node.limit > 1 && get->rc == ZOK && zk_slot_permit_read(get, &label) < 0;
@@ -240,7 +240,7 @@ static void waiters_count(struct holders *holders, struct zk_flight *const *flig
  * since the children were read holds nothing any more: the node that follows it does, which may not
  * be among these. exists needs no right, get needs the right to read. */
 static size_t name_report(const struct reporting *reporting, const struct holders *holders,
-                          struct zk_flight *const *flights, size_t first)
+                          struct zk_exchange *const *exchanges, size_t first)
 {
     struct zk_admin_name *name = &reporting->names[holders->items[first].index];
     bool gone = false, held = false;
@@ -248,7 +248,7 @@ static size_t name_report(const struct reporting *reporting, const struct holder
 
     for (; i < holders->count && holders->items[i].index == holders->items[first].index; i++) {
         const struct holder *item = &holders->items[i];
-        const struct zk_call *exists = exists_of(flights, i), *get = get_of(flights, i);
+        const struct zk_call *exists = exists_of(exchanges, i), *get = get_of(exchanges, i);
         struct texts texts;
 
         if (*reporting->stopped)
@@ -268,19 +268,19 @@ static size_t name_report(const struct reporting *reporting, const struct holder
 }
 
 static enum dlock_status holders_report(const struct reporting *reporting, struct holders *holders,
-                                        struct zk_flight **flights)
+                                        struct zk_exchange **exchanges)
 {
     enum dlock_status status = DLOCK_OK;
 
     for (size_t i = 0; i < holders->count && status == DLOCK_OK; i += AT_ONCE)
         status = part_read(reporting, holders->items + i,
                            holders->count - i < AT_ONCE ? holders->count - i : AT_ONCE,
-                           &flights[i / AT_ONCE]);
+                           &exchanges[i / AT_ONCE]);
     if (status != DLOCK_OK)
         return status;
-    waiters_count(holders, flights);
+    waiters_count(holders, exchanges);
     for (size_t i = 0; i < holders->count;)
-        i += name_report(reporting, holders, flights, i);
+        i += name_report(reporting, holders, exchanges, i);
     return DLOCK_OK;
 }
 
@@ -288,7 +288,7 @@ static enum dlock_status holders_report(const struct reporting *reporting, struc
 static enum dlock_status names_report(const struct reporting *reporting, size_t n)
 {
     struct holders holders = {.count = 0};
-    struct zk_flight **flights = NULL;
+    struct zk_exchange **exchanges = NULL;
     size_t parts = 0;
     enum dlock_status status = DLOCK_OK;
 
@@ -298,14 +298,14 @@ static enum dlock_status names_report(const struct reporting *reporting, size_t 
             status = no_memory(reporting->err);
     }
     parts = (holders.count + AT_ONCE - 1) / AT_ONCE;
-    flights = calloc(parts + 1, sizeof *flights);
-    if (status == DLOCK_OK && flights == NULL)
+    exchanges = calloc(parts + 1, sizeof *exchanges);
+    if (status == DLOCK_OK && exchanges == NULL)
         status = no_memory(reporting->err);
     if (status == DLOCK_OK)
-        status = holders_report(reporting, &holders, flights);
-    for (size_t i = 0; i < parts && flights != NULL; i++)
-        zk_flight_free(flights[i]);
-    free(flights);
+        status = holders_report(reporting, &holders, exchanges);
+    for (size_t i = 0; i < parts && exchanges != NULL; i++)
+        zk_exchange_free(exchanges[i]);
+    free(exchanges);
     free(holders.items);
     return status;
 }
@@ -320,25 +320,25 @@ static enum dlock_status name_inspect(const struct reporting *reporting, int64_t
     enum dlock_status status = path_make(&path, session, one.names->bytes, one.names->len, one.err);
 
     do {
-        struct zk_flight *flight = NULL;
+        struct zk_exchange *exchange = NULL;
         struct String_vector *children = NULL;
 
         one.names->gone = false;
         if (status == DLOCK_OK)
-            status = children_read(session, path.text, deadline_ns, &flight, &children, one.err);
+            status = children_read(session, path.text, deadline_ns, &exchange, &children, one.err);
         one.names->children = children;
         one.timeout_ns = deadline_ns - zk_link_now(session->link);
         if (status == DLOCK_OK && children != NULL)
             status = names_report(&one, 1);
-        zk_flight_free(flight);
+        zk_exchange_free(exchange);
     } while (status == DLOCK_OK && one.names->gone);
     return status;
 }
 
-/* Reports the holders of n names, which it reads in flights. Each flight takes timeout_ns at most.
- * A waiter that may take a permit counts for the holders that are read in one flight with it. A
- * holder that has gone meanwhile is not reported; if that leaves none of a name, the name is looked
- * at again, for timeout_ns at most. *stopped: fn wants no more. */
+/* Reports the holders of n names, which it reads in exchanges. Each exchange takes timeout_ns at
+ * most. A waiter that may take a permit counts for the holders that are read in one exchange with
+ * it. A holder that has gone meanwhile is not reported; if that leaves none of a name, the name is
+ * looked at again, for timeout_ns at most. *stopped: fn wants no more. */
 static enum dlock_status names_inspect(struct zk_session *session, struct zk_admin_name *names,
                                        size_t n, int64_t timeout_ns, dlock_holder_fn *fn, void *arg,
                                        bool *stopped, struct dlock_error *err)
@@ -469,7 +469,7 @@ static bool below_add(struct listing *listing, const struct entry *entry,
 }
 
 /* False: no memory. */
-static bool page_add(const struct listing *listing, struct zk_flight *flight, size_t n)
+static bool page_add(const struct listing *listing, struct zk_exchange *exchange, size_t n)
 {
     const struct entry *entry = listing->first;
 
@@ -477,7 +477,7 @@ static bool page_add(const struct listing *listing, struct zk_flight *flight, si
         struct zk_path path;
 
         if (!zk_node_path(&path, &listing->session->config, entry->bytes, entry->len) ||
-            zk_flight_add(flight, ZK_CHILDREN, path.text) == NULL)
+            zk_exchange_add(exchange, ZK_CHILDREN, path.text) == NULL)
             return false;
     }
     return true;
@@ -496,7 +496,7 @@ static enum dlock_status answer_take(struct listing *listing, const struct zk_ca
         return DLOCK_OK;
     }
     if (call->rc != ZOK)
-        return zk_flight_fail(listing->err, call->rc, "list", call->path);
+        return zk_exchange_fail(listing->err, call->rc, "list", call->path);
     if (listing->session->config.raw && !below_add(listing, entry, &call->children))
         return no_memory(listing->err);
     if (!begins(listing, entry->bytes, entry->len))
@@ -509,14 +509,14 @@ static enum dlock_status answer_take(struct listing *listing, const struct zk_ca
 }
 
 /* The first n entries; they are dropped. */
-static enum dlock_status page_take(struct listing *listing, struct zk_flight *flight, size_t n)
+static enum dlock_status page_take(struct listing *listing, struct zk_exchange *exchange, size_t n)
 {
     struct zk_admin_name page[ZK_ADMIN_PAGE];
     size_t count = 0;
     enum dlock_status status = DLOCK_OK;
 
     for (size_t i = 0; i < n && status == DLOCK_OK; i++) {
-        status = answer_take(listing, zk_flight_call(flight, i), page, &count);
+        status = answer_take(listing, zk_exchange_call(exchange, i), page, &count);
         entry_drop(listing);
     }
     if (status == DLOCK_OK && count > 0)
@@ -526,21 +526,21 @@ static enum dlock_status page_take(struct listing *listing, struct zk_flight *fl
 
 static enum dlock_status page_read(struct listing *listing)
 {
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     int64_t session_id = 0;
     size_t n = 0;
     enum dlock_status status = DLOCK_OK;
 
     for (const struct entry *e = listing->first; e != NULL && n < ZK_ADMIN_PAGE; e = e->next)
         n++;
-    flight = zk_flight_new(listing->session->link, n);
-    if (flight == NULL || !page_add(listing, flight, n))
+    exchange = zk_exchange_new(listing->session->link, n);
+    if (exchange == NULL || !page_add(listing, exchange, n))
         status = no_memory(listing->err);
     if (status == DLOCK_OK)
-        status = zk_flight_run(flight, &session_id, due_ns(listing), listing->err);
+        status = zk_exchange_run(exchange, &session_id, due_ns(listing), listing->err);
     if (status == DLOCK_OK)
-        status = page_take(listing, flight, n);
-    zk_flight_free(flight);
+        status = page_take(listing, exchange, n);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -548,16 +548,16 @@ static enum dlock_status page_read(struct listing *listing)
 static enum dlock_status base_read(struct listing *listing)
 {
     const struct zk_config *config = &listing->session->config;
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     struct String_vector *children = NULL;
     enum dlock_status status =
         children_read(listing->session, config->base_len > 0 ? config->base : "/", due_ns(listing),
-                      &flight, &children, listing->err);
+                      &exchange, &children, listing->err);
 
     for (int32_t i = 0; status == DLOCK_OK && children != NULL && i < children->count; i++)
         if (!child_add(listing, children->data[i]))
             status = no_memory(listing->err);
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -622,7 +622,7 @@ enum dlock_status zk_admin_list(void *self, const unsigned char *prefix, uint32_
 /* ---- waiters ---- */
 
 /* The names of the nodes are one answer, and so one moment. The labels and the permits are read
- * afterwards, a flight at a time: a waiter whose node has gone since then waits no more. */
+ * afterwards, an exchange at a time: a waiter whose node has gone since then waits no more. */
 
 struct waiting {
     struct zk_session *session;
@@ -654,24 +654,24 @@ static void waiter_report(struct waiting *waiting, const struct zk_queue_waiter 
     waiting->stopped = waiting->fn(waiting->arg, &waiter);
 }
 
-/* ZK_FLIGHT_MOST waiters at most, from `first` on. */
-static enum dlock_status flight_report(struct waiting *waiting, size_t first, size_t n,
-                                       int64_t timeout_ns)
+/* ZK_EXCHANGE_MOST waiters at most, from `first` on. */
+static enum dlock_status exchange_report(struct waiting *waiting, size_t first, size_t n,
+                                         int64_t timeout_ns)
 {
-    struct zk_flight *flight = zk_flight_new(waiting->session->link, n);
+    struct zk_exchange *exchange = zk_exchange_new(waiting->session->link, n);
     int64_t session_id = 0;
-    enum dlock_status status = flight != NULL ? DLOCK_OK : no_memory(waiting->err);
+    enum dlock_status status = exchange != NULL ? DLOCK_OK : no_memory(waiting->err);
 
     for (size_t i = 0; i < n && status == DLOCK_OK; i++)
-        if (zk_flight_add_child(flight, ZK_GET, waiting->path, waiting->waiters[first + i].child) ==
-            NULL)
+        if (zk_exchange_add_child(exchange, ZK_GET, waiting->path,
+                                  waiting->waiters[first + i].child) == NULL)
             status = no_memory(waiting->err);
     if (status == DLOCK_OK)
-        status = zk_flight_run(flight, &session_id,
-                               zk_link_now(waiting->session->link) + timeout_ns, waiting->err);
+        status = zk_exchange_run(exchange, &session_id,
+                                 zk_link_now(waiting->session->link) + timeout_ns, waiting->err);
     for (size_t i = 0; i < n && status == DLOCK_OK && !waiting->stopped; i++)
-        waiter_report(waiting, &waiting->waiters[first + i], zk_flight_call(flight, i));
-    zk_flight_free(flight);
+        waiter_report(waiting, &waiting->waiters[first + i], zk_exchange_call(exchange, i));
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -686,9 +686,9 @@ static enum dlock_status waiters_report(struct waiting *waiting,
     if (!zk_queue_waiters(children, &waiters, &count))
         status = no_memory(waiting->err);
     waiting->waiters = waiters;
-    for (size_t i = 0; i < count && status == DLOCK_OK && !waiting->stopped; i += ZK_FLIGHT_MOST)
-        status = flight_report(waiting, i, count - i < ZK_FLIGHT_MOST ? count - i : ZK_FLIGHT_MOST,
-                               timeout_ns);
+    for (size_t i = 0; i < count && status == DLOCK_OK && !waiting->stopped; i += ZK_EXCHANGE_MOST)
+        status = exchange_report(
+            waiting, i, count - i < ZK_EXCHANGE_MOST ? count - i : ZK_EXCHANGE_MOST, timeout_ns);
     free(waiters);
     return status;
 }
@@ -701,16 +701,16 @@ enum dlock_status zk_admin_list_waiters(void *self, const unsigned char *name, u
     struct zk_path path;
     struct waiting waiting = {
         .session = session, .path = path.text, .fn = fn, .arg = arg, .err = err};
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     struct String_vector *children = NULL;
     enum dlock_status status = path_make(&path, session, name, name_len, err);
 
     if (status != DLOCK_OK)
         return status;
-    status = children_read(session, path.text, deadline_ns, &flight, &children, err);
+    status = children_read(session, path.text, deadline_ns, &exchange, &children, err);
     if (status == DLOCK_OK && children != NULL)
         status = waiters_report(&waiting, children, deadline_ns);
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -737,36 +737,36 @@ static bool is_meant(const struct breaking *breaking, const struct zk_node *node
 }
 
 /* A holder that has gone meanwhile is not counted. */
-static enum dlock_status answers_count(struct breaking *breaking, struct zk_flight *flight,
+static enum dlock_status answers_count(struct breaking *breaking, struct zk_exchange *exchange,
                                        size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct zk_call *call = zk_flight_call(flight, i);
+        const struct zk_call *call = zk_exchange_call(exchange, i);
 
         if (call->rc == ZOK)
             breaking->ended++;
         else if (call->rc != ZNONODE)
-            return zk_flight_fail(breaking->err, call->rc, "delete", call->path);
+            return zk_exchange_fail(breaking->err, call->rc, "delete", call->path);
     }
     return DLOCK_OK;
 }
 
-/* Deletes the nodes, ZK_FLIGHT_MOST at most. */
+/* Deletes the nodes, ZK_EXCHANGE_MOST at most. */
 static enum dlock_status nodes_delete(struct breaking *breaking, const struct holder *items,
                                       size_t n)
 {
-    struct zk_flight *flight = zk_flight_new(breaking->session->link, n);
+    struct zk_exchange *exchange = zk_exchange_new(breaking->session->link, n);
     int64_t session_id = 0;
-    enum dlock_status status = flight != NULL ? DLOCK_OK : break_no_memory(breaking);
+    enum dlock_status status = exchange != NULL ? DLOCK_OK : break_no_memory(breaking);
 
     for (size_t i = 0; i < n && status == DLOCK_OK; i++)
-        if (zk_flight_add_child(flight, ZK_DELETE, breaking->path.text, items[i].child) == NULL)
+        if (zk_exchange_add_child(exchange, ZK_DELETE, breaking->path.text, items[i].child) == NULL)
             status = break_no_memory(breaking);
     if (status == DLOCK_OK)
-        status = zk_flight_run(flight, &session_id, breaking->deadline_ns, breaking->err);
+        status = zk_exchange_run(exchange, &session_id, breaking->deadline_ns, breaking->err);
     if (status == DLOCK_OK)
-        status = answers_count(breaking, flight, n);
-    zk_flight_free(flight);
+        status = answers_count(breaking, exchange, n);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -781,9 +781,9 @@ static enum dlock_status holders_break(struct breaking *breaking,
     for (size_t i = 0; i < holders.count; i++)
         if (is_meant(breaking, &holders.items[i].node))
             holders.items[meant++] = holders.items[i];
-    for (size_t i = 0; i < meant && status == DLOCK_OK; i += ZK_FLIGHT_MOST)
+    for (size_t i = 0; i < meant && status == DLOCK_OK; i += ZK_EXCHANGE_MOST)
         status = nodes_delete(breaking, holders.items + i,
-                              meant - i < ZK_FLIGHT_MOST ? meant - i : ZK_FLIGHT_MOST);
+                              meant - i < ZK_EXCHANGE_MOST ? meant - i : ZK_EXCHANGE_MOST);
     free(holders.items);
     return status;
 }
@@ -794,15 +794,15 @@ enum dlock_status zk_admin_break(void *self, const unsigned char *name, uint32_t
     struct zk_session *session = self;
     struct breaking breaking = {
         .session = session, .owner = owner, .deadline_ns = deadline_ns, .err = err};
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     struct String_vector *children = NULL;
     enum dlock_status status = path_make(&breaking.path, session, name, name_len, err);
 
     if (status == DLOCK_OK)
-        status = children_read(session, breaking.path.text, deadline_ns, &flight, &children, err);
+        status = children_read(session, breaking.path.text, deadline_ns, &exchange, &children, err);
     if (status == DLOCK_OK && children != NULL)
         status = holders_break(&breaking, children);
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     if (status == DLOCK_OK && breaking.ended == 0)
         return dlock_fail(err, ZK_ORIGIN, DLOCK_NOT_HELD, 0,
                           owner != NULL ? "not held by this owner" : "the name is free");

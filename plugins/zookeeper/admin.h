@@ -14,7 +14,7 @@
 struct zk_admin_name {
     unsigned char bytes[256];
     uint32_t len;
-    const struct String_vector *children; /* of a call of a flight */
+    const struct String_vector *children; /* of a call of an exchange */
     bool gone; /* out: they held the name, and have gone before they were read */
 };
 

@@ -243,7 +243,7 @@ static void process(struct zk_link *link, short events)
 bool zk_connection_wants_leader(const struct zk_link *link)
 {
     return link->handle != NULL && !link->led && link->fd >= 0 &&
-           (!link->connected || link->flights != NULL || link->waits > 0);
+           (!link->connected || link->exchanges != NULL || link->waits > 0);
 }
 
 void zk_connection_lead(struct zk_link *link, const pthread_cond_t *leader)

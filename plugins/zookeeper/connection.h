@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connection.h - what a link is made of, for link.c and flight.c: the handle of the library, its
+ * connection.h - what a link is made of, for link.c and exchange.c: the handle of the library, its
  * socket, and the state of the session.
  */
 #ifndef ZK_CONNECTION_H
 #define ZK_CONNECTION_H
 
-#include "flight.h"
+#include "exchange.h"
 #include "heard.h"
 
 #define ZK_WHY_SIZE 96
@@ -67,7 +67,7 @@ struct zk_link {
     void (*on_beat)(struct zk_link *link, void *arg);
     void *beat_arg;
 
-    struct zk_flight *flights; /* that wait for answers */
+    struct zk_exchange *exchanges; /* that wait for answers */
     struct zk_watcher *watchers;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "leftover.h"
 
-#include "flight.h"
+#include "exchange.h"
 #include "lib/time.h"
 #include "node.h"
 
@@ -19,7 +19,7 @@ struct zk_leftover {
     char parent[ZK_PATH_MAX + 1];
     char token[ZK_TOKEN_HEX + 1];
     int64_t session_id;
-    bool asking;       /* a flight is under way */
+    bool asking;       /* an exchange is under way */
     int64_t asked_ns;  /* when the last question left */
     int64_t absent_ns; /* when the token was found absent, and since then; 0: it was not */
 };
@@ -49,18 +49,18 @@ static struct zk_leftover *leftover_find(const struct zk_leftovers *leftovers, c
 
 /* ---- deleting ---- */
 
-static void on_deleted_locked(struct zk_flight *flight, void *arg)
+static void on_deleted_locked(struct zk_exchange *exchange, void *arg)
 {
     struct zk_leftover *leftover = arg;
 
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     leftover->asking = false;
 }
 
 /* False: the token is absent. */
 static bool nodes_delete_locked(struct zk_leftover *leftover, const struct String_vector *children)
 {
-    struct zk_flight *flight = zk_flight_new(leftover->all->link, NODES_MOST);
+    struct zk_exchange *exchange = zk_exchange_new(leftover->all->link, NODES_MOST);
     struct zk_node node;
     bool found = false, added = false;
 
@@ -68,13 +68,13 @@ static bool nodes_delete_locked(struct zk_leftover *leftover, const struct Strin
         if (!zk_node_parse(&node, children->data[i]) || !zk_node_is(&node, leftover->token))
             continue;
         found = true;
-        if (flight != NULL &&
-            zk_flight_add_child(flight, ZK_DELETE, leftover->parent, children->data[i]) != NULL)
+        if (exchange != NULL &&
+            zk_exchange_add_child(exchange, ZK_DELETE, leftover->parent, children->data[i]) != NULL)
             added = true;
     }
-    leftover->asking = added && zk_flight_begin(flight, on_deleted_locked, leftover);
+    leftover->asking = added && zk_exchange_begin(exchange, on_deleted_locked, leftover);
     if (!leftover->asking)
-        zk_flight_free(flight);
+        zk_exchange_free(exchange);
     return found;
 }
 
@@ -88,10 +88,11 @@ static int64_t timeout_ns_locked(struct zk_leftover *leftover)
     return state.timeout_ms * DL_NS_PER_MS;
 }
 
-static void on_children_locked(struct zk_flight *flight, void *arg)
+static void on_children_locked(struct zk_exchange *exchange, void *arg)
 {
     struct zk_leftover *leftover = arg;
-    const struct zk_call *sync = zk_flight_call(flight, 0), *call = zk_flight_call(flight, 1);
+    const struct zk_call *sync = zk_exchange_call(exchange, 0),
+                         *call = zk_exchange_call(exchange, 1);
     const bool answered = sync->rc == ZOK && (call->rc == ZOK || call->rc == ZNONODE);
 
     leftover->asking = false;
@@ -103,23 +104,23 @@ static void on_children_locked(struct zk_flight *flight, void *arg)
                leftover->asked_ns - leftover->absent_ns >= timeout_ns_locked(leftover)) {
         leftover_drop(leftover);
     }
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
 }
 
 /* False: it could not be sent. */
 static bool ask_locked(struct zk_leftover *leftover)
 {
     struct zk_link *link = leftover->all->link;
-    struct zk_flight *flight = zk_flight_new(link, 2);
+    struct zk_exchange *exchange = zk_exchange_new(link, 2);
 
-    if (flight == NULL)
+    if (exchange == NULL)
         return false;
     leftover->asked_ns = zk_link_now(link);
-    leftover->asking = zk_flight_add(flight, ZK_SYNC, leftover->parent) != NULL &&
-                       zk_flight_add(flight, ZK_CHILDREN, leftover->parent) != NULL &&
-                       zk_flight_begin(flight, on_children_locked, leftover);
+    leftover->asking = zk_exchange_add(exchange, ZK_SYNC, leftover->parent) != NULL &&
+                       zk_exchange_add(exchange, ZK_CHILDREN, leftover->parent) != NULL &&
+                       zk_exchange_begin(exchange, on_children_locked, leftover);
     if (!leftover->asking)
-        zk_flight_free(flight);
+        zk_exchange_free(exchange);
     return leftover->asking;
 }
 

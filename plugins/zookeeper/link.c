@@ -122,30 +122,30 @@ static void handle_close(struct zk_link *link)
     link->fd = -1;
     link->inode = 0;
     link->ending = false;
-    zk_flight_end_all(link);
-    zk_flight_watcher_forget_all(link);
+    zk_exchange_end_all(link);
+    zk_watcher_forget_all(link);
 }
 
 /* ---- the thread, with the mutex held ---- */
 
-static void on_synced(struct zk_flight *flight, void *arg)
+static void on_synced(struct zk_exchange *exchange, void *arg)
 {
     struct zk_link *link = arg;
 
     link->syncing = false;
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
 }
 
 static void sync_begin(struct zk_link *link)
 {
-    struct zk_flight *flight = link->syncing ? NULL : zk_flight_new(link, 1);
+    struct zk_exchange *exchange = link->syncing ? NULL : zk_exchange_new(link, 1);
 
-    if (flight == NULL)
+    if (exchange == NULL)
         return;
-    link->syncing =
-        zk_flight_add(flight, ZK_SYNC, "/") != NULL && zk_flight_begin(flight, on_synced, link);
+    link->syncing = zk_exchange_add(exchange, ZK_SYNC, "/") != NULL &&
+                    zk_exchange_begin(exchange, on_synced, link);
     if (!link->syncing)
-        zk_flight_free(flight);
+        zk_exchange_free(exchange);
 }
 
 static void beat(struct zk_link *link)
@@ -360,7 +360,7 @@ static struct zk_link *link_new(const struct zk_config *config, const struct zk_
     zk_heard_init(&link->heard, link->tick_ns);
     link->asked_ms = asked_ms(config, servers, tick_ms);
     link->fd = -1;
-    link->on_over = zk_flight_watcher_fire_all;
+    link->on_over = zk_watcher_fire_all;
     link->handshake_ns = HANDSHAKE_NS;
     link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     link->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -13,7 +13,7 @@
  * nothing of the old one is there any more. The thread of the link asks for sync every half tick,
  * so that `heard` is never older than two ticks while the servers answer.
  *
- * flight.h has the requests and the changes of nodes.
+ * exchange.h has the requests and the changes of nodes.
  *
  * The mutex is never held in poll, nor while a slot of core is called. Every callback of a call
  * runs with it held, in the thread of the link or of a caller.

@@ -6,7 +6,7 @@
  * README.md is for users. The slots are here, in the order of plugin.h.
  */
 #include "admin.h"
-#include "flight.h"
+#include "exchange.h"
 #include "probe.h"
 #include "renew.h"
 #include "take.h"
@@ -44,17 +44,17 @@ static int64_t tick_of(const struct zk_session *session)
 static enum dlock_status login_check(struct zk_session *session, int64_t deadline_ns,
                                      struct dlock_error *err)
 {
-    struct zk_flight *flight = zk_flight_new(session->link, 1);
+    struct zk_exchange *exchange = zk_exchange_new(session->link, 1);
     int64_t session_id = 0;
     enum dlock_status status = DLOCK_NOMEM;
 
-    if (flight == NULL || zk_flight_add(flight, ZK_SYNC, "/") == NULL)
+    if (exchange == NULL || zk_exchange_add(exchange, ZK_SYNC, "/") == NULL)
         (void)dlock_fail(err, ZK_ORIGIN, status, 0, "no memory for a request");
     else
-        status = zk_flight_run(flight, &session_id, deadline_ns, err);
-    if (status == DLOCK_OK && zk_flight_call(flight, 0)->rc != ZOK)
-        status = zk_flight_fail(err, zk_flight_call(flight, 0)->rc, "sync", "/");
-    zk_flight_free(flight);
+        status = zk_exchange_run(exchange, &session_id, deadline_ns, err);
+    if (status == DLOCK_OK && zk_exchange_call(exchange, 0)->rc != ZOK)
+        status = zk_exchange_fail(err, zk_exchange_call(exchange, 0)->rc, "sync", "/");
+    zk_exchange_free(exchange);
     return status;
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many nodes are asked for in one flight, behind a sync. The answer to the sync is the leader's,
+ * Many nodes are asked for in one exchange, behind a sync. The answer to the sync is the leader's,
  * and what is read behind it is as new.
  */
 #include "renew.h"
 
-#include "flight.h"
+#include "exchange.h"
 #include "slot.h"
 
 #include <stdlib.h>
 
-#define BATCH ((ZK_FLIGHT_MOST - 1) / 2) /* two calls for each element */
+#define BATCH ((ZK_EXCHANGE_MOST - 1) / 2) /* two calls for each element */
 
 /* One element that is renewed. */
 struct element {
@@ -24,7 +24,7 @@ struct batch {
     struct element *elements;
     size_t n;
     int64_t session_id, deadline_ns;
-    struct zk_flight *flight;
+    struct zk_exchange *exchange;
     struct zk_call *sync;
     struct dlock_error *err;
 };
@@ -34,7 +34,7 @@ static enum dlock_status lost(const struct batch *batch)
     return dlock_fail(batch->err, ZK_ORIGIN, DLOCK_LOST, 0, "the name is not held by this token");
 }
 
-/* ---- the flight ---- */
+/* ---- the exchange ---- */
 
 /* OK: the element takes part. */
 static enum dlock_status element_begin(struct batch *batch, struct element *element,
@@ -64,27 +64,27 @@ static bool element_add(const struct batch *batch, struct element *element)
 
     element->parent = NULL;
     element->node =
-        zk_flight_add_child(batch->flight, ZK_EXISTS, attempt->path.text, attempt->slot->node);
+        zk_exchange_add_child(batch->exchange, ZK_EXISTS, attempt->path.text, attempt->slot->node);
     if (counts)
-        element->parent = zk_flight_add(batch->flight, ZK_EXISTS, attempt->path.text);
+        element->parent = zk_exchange_add(batch->exchange, ZK_EXISTS, attempt->path.text);
     return element->node != NULL && (!counts || element->parent != NULL);
 }
 
-static enum dlock_status fly(struct batch *batch)
+static enum dlock_status exchange_run(struct batch *batch)
 {
     const char *path = batch->elements[0].attempt.path.text;
     bool made = true;
 
     batch->session_id = 0;
-    batch->flight = zk_flight_new(batch->session->link, 1 + 2 * batch->n);
-    if (batch->flight != NULL)
-        batch->sync = zk_flight_add(batch->flight, ZK_SYNC, path);
+    batch->exchange = zk_exchange_new(batch->session->link, 1 + 2 * batch->n);
+    if (batch->exchange != NULL)
+        batch->sync = zk_exchange_add(batch->exchange, ZK_SYNC, path);
     made = batch->sync != NULL;
     for (size_t i = 0; i < batch->n && made; i++)
         made = element_add(batch, &batch->elements[i]);
     if (!made)
         return dlock_fail(batch->err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for renewals");
-    return zk_flight_run(batch->flight, &batch->session_id, batch->deadline_ns, batch->err);
+    return zk_exchange_run(batch->exchange, &batch->session_id, batch->deadline_ns, batch->err);
 }
 
 /* ---- its answers ---- */
@@ -103,7 +103,7 @@ static enum dlock_status element_judge(struct batch *batch, struct element *elem
     const int rc = element->node->rc;
 
     if (rc != ZOK && rc != ZNONODE)
-        return zk_flight_fail(batch->err, rc, "read a node of", attempt->path.text);
+        return zk_exchange_fail(batch->err, rc, "read a node of", attempt->path.text);
     if (rc == ZNONODE || !is_same(batch, element)) {
         zk_slot_gone(attempt);
         return lost(batch);
@@ -120,16 +120,16 @@ static enum dlock_status element_judge(struct batch *batch, struct element *elem
 
 static void batch_run(struct batch *batch)
 {
-    enum dlock_status status = fly(batch);
+    enum dlock_status status = exchange_run(batch);
 
     if (status == DLOCK_OK && batch->sync->rc != ZOK)
-        status = zk_flight_fail(batch->err, batch->sync->rc, "sync", batch->sync->path);
+        status = zk_exchange_fail(batch->err, batch->sync->rc, "sync", batch->sync->path);
     for (size_t i = 0; i < batch->n; i++) {
         struct element *element = &batch->elements[i];
 
         element->op->status = status == DLOCK_OK ? element_judge(batch, element) : status;
     }
-    zk_flight_free(batch->flight);
+    zk_exchange_free(batch->exchange);
 }
 
 enum dlock_status zk_renew(void *self, struct dlock_lease_op *const *ops, size_t n,

@@ -10,7 +10,7 @@
 #ifndef ZK_SESSION_H
 #define ZK_SESSION_H
 
-#include "flight.h"
+#include "exchange.h"
 #include "leftover.h"
 #include "node.h"
 

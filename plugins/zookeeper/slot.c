@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slot.h"
 
-#include "flight.h"
+#include "exchange.h"
 #include "lib/request.h"
 #include "lib/text.h"
 #include "lib/time.h"
@@ -56,7 +56,7 @@ static enum dlock_status permit_note(struct permits *permits, size_t i, const st
     const int64_t permit = zk_slot_permit_read(get, &label);
 
     if (get->rc != ZOK && get->rc != ZNONODE)
-        return zk_flight_fail(permits->attempt->err, get->rc, "read", get->path);
+        return zk_exchange_fail(permits->attempt->err, get->rc, "read", get->path);
     if (own) {
         permits->gone = get->rc == ZNONODE;
         permits->own = permit;
@@ -71,19 +71,19 @@ static enum dlock_status permit_note(struct permits *permits, size_t i, const st
 static enum dlock_status part_read(struct permits *permits, size_t first, size_t n)
 {
     struct zk_attempt *attempt = permits->attempt;
-    struct zk_flight *flight = zk_flight_new(attempt->session->link, n);
+    struct zk_exchange *exchange = zk_exchange_new(attempt->session->link, n);
     int64_t session_id = attempt->slot->session_id;
-    enum dlock_status status = flight != NULL ? DLOCK_OK : no_memory(attempt);
+    enum dlock_status status = exchange != NULL ? DLOCK_OK : no_memory(attempt);
 
     for (size_t i = 0; i < n && status == DLOCK_OK; i++)
-        if (zk_flight_add_child(flight, ZK_GET, attempt->path.text, permits->names[first + i]) ==
-            NULL)
+        if (zk_exchange_add_child(exchange, ZK_GET, attempt->path.text,
+                                  permits->names[first + i]) == NULL)
             status = no_memory(attempt);
     if (status == DLOCK_OK)
-        status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
+        status = zk_exchange_run(exchange, &session_id, attempt->deadline_ns, attempt->err);
     for (size_t i = 0; i < n && status == DLOCK_OK; i++)
-        status = permit_note(permits, first + i, zk_flight_call(flight, i));
-    zk_flight_free(flight);
+        status = permit_note(permits, first + i, zk_exchange_call(exchange, i));
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -95,32 +95,33 @@ static enum dlock_status all_read(struct permits *permits)
     permits->unsettled = NULL;
     permits->own = -1;
     permits->gone = false;
-    for (size_t i = 0; i < permits->count && status == DLOCK_OK; i += ZK_FLIGHT_MOST)
-        status = part_read(
-            permits, i, permits->count - i < ZK_FLIGHT_MOST ? permits->count - i : ZK_FLIGHT_MOST);
+    for (size_t i = 0; i < permits->count && status == DLOCK_OK; i += ZK_EXCHANGE_MOST)
+        status = part_read(permits, i,
+                           permits->count - i < ZK_EXCHANGE_MOST ? permits->count - i
+                                                                 : ZK_EXCHANGE_MOST);
     return status;
 }
 
 enum dlock_status zk_slot_permit_ask(struct zk_attempt *attempt, int64_t session_id,
                                      const char *node, bool *has)
 {
-    struct zk_flight *flight = zk_flight_new(attempt->session->link, 1);
+    struct zk_exchange *exchange = zk_exchange_new(attempt->session->link, 1);
     struct zk_call *get = NULL;
     size_t label = 0;
     enum dlock_status status = DLOCK_OK;
 
     *has = false;
-    if (flight != NULL)
-        get = zk_flight_add_child(flight, ZK_GET, attempt->path.text, node);
+    if (exchange != NULL)
+        get = zk_exchange_add_child(exchange, ZK_GET, attempt->path.text, node);
     if (get != NULL)
-        status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
+        status = zk_exchange_run(exchange, &session_id, attempt->deadline_ns, attempt->err);
     else
         status = no_memory(attempt);
     if (status == DLOCK_OK && get->rc != ZOK && get->rc != ZNONODE)
-        status = zk_flight_fail(attempt->err, get->rc, "read", get->path);
+        status = zk_exchange_fail(attempt->err, get->rc, "read", get->path);
     if (status == DLOCK_OK)
         *has = zk_slot_permit_read(get, &label) >= 0;
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -139,7 +140,7 @@ static uint32_t lowest(const struct permits *permits)
 static enum dlock_status permit_write(struct permits *permits, uint32_t limit)
 {
     struct zk_attempt *attempt = permits->attempt;
-    struct zk_flight *flight = zk_flight_new(attempt->session->link, 1);
+    struct zk_exchange *exchange = zk_exchange_new(attempt->session->link, 1);
     int64_t session_id = attempt->slot->session_id;
     const uint32_t permit = lowest(permits);
     char value[HEAD_MAX + DL_HOLDER_TEXT_MAX];
@@ -147,13 +148,13 @@ static enum dlock_status permit_write(struct permits *permits, uint32_t limit)
     struct zk_call *set = NULL;
     enum dlock_status status = DLOCK_NOMEM;
 
-    if (flight != NULL)
-        set = zk_flight_add_child(flight, ZK_SET, attempt->path.text, attempt->slot->node);
+    if (exchange != NULL)
+        set = zk_exchange_add_child(exchange, ZK_SET, attempt->path.text, attempt->slot->node);
     if (set != NULL) {
         set->data = value;
         set->data_len = (size_t)head + dl_holder_text_make(value + head, attempt->req);
         set->version = 0;
-        status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
+        status = zk_exchange_run(exchange, &session_id, attempt->deadline_ns, attempt->err);
     } else {
         status = no_memory(attempt);
     }
@@ -162,8 +163,8 @@ static enum dlock_status permit_write(struct permits *permits, uint32_t limit)
     else if (status == DLOCK_OK && set->rc == ZNONODE)
         permits->gone = true;
     else if (status == DLOCK_OK && set->rc != ZBADVERSION)
-        status = zk_flight_fail(attempt->err, set->rc, "write", set->path);
-    zk_flight_free(flight);
+        status = zk_exchange_fail(attempt->err, set->rc, "write", set->path);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -242,7 +243,7 @@ static void predecessor_set(struct zk_attempt *attempt, const char *name)
 
     if (name != NULL && slot->predecessor != NULL && strcmp(name, slot->predecessor) == 0)
         return;
-    zk_flight_watcher_free(attempt->session->link, slot->watcher);
+    zk_watcher_free(attempt->session->link, slot->watcher);
     slot->watcher = NULL;
     free(slot->predecessor);
     slot->predecessor = name != NULL ? strdup(name) : NULL; /* without memory: watch says so */
@@ -303,32 +304,32 @@ static enum dlock_status children_of(struct zk_attempt *attempt, const struct zk
     if (call->rc == ZNONODE)
         return DLOCK_OK;
     if (call->rc != ZOK)
-        return zk_flight_fail(attempt->err, call->rc, "list", attempt->path.text);
+        return zk_exchange_fail(attempt->err, call->rc, "list", attempt->path.text);
     *children = &call->children;
     return DLOCK_OK;
 }
 
 enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *session_id,
-                               struct zk_flight **flight, const struct String_vector **children)
+                               struct zk_exchange **exchange, const struct String_vector **children)
 {
     const char *path = attempt->path.text;
     struct zk_call *synced = NULL, *call = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
     *children = &no_children;
-    *flight = zk_flight_new(attempt->session->link, 2);
-    if (*flight == NULL)
+    *exchange = zk_exchange_new(attempt->session->link, 2);
+    if (*exchange == NULL)
         return no_memory(attempt);
     if (sync)
-        synced = zk_flight_add(*flight, ZK_SYNC, path);
-    call = zk_flight_add(*flight, ZK_CHILDREN, path);
+        synced = zk_exchange_add(*exchange, ZK_SYNC, path);
+    call = zk_exchange_add(*exchange, ZK_CHILDREN, path);
     if (call == NULL || (sync && synced == NULL))
         return no_memory(attempt);
-    status = zk_flight_run(*flight, session_id, attempt->deadline_ns, attempt->err);
+    status = zk_exchange_run(*exchange, session_id, attempt->deadline_ns, attempt->err);
     if (status != DLOCK_OK)
         return status;
     if (sync && synced->rc != ZOK)
-        return zk_flight_fail(attempt->err, synced->rc, "sync", path);
+        return zk_exchange_fail(attempt->err, synced->rc, "sync", path);
     return children_of(attempt, call, children);
 }
 
@@ -336,21 +337,21 @@ enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *s
 static enum dlock_status node_read(struct zk_attempt *attempt, struct Stat *stat, int *rc)
 {
     int64_t session_id = attempt->slot->session_id;
-    struct zk_flight *flight = zk_flight_new(attempt->session->link, 1);
+    struct zk_exchange *exchange = zk_exchange_new(attempt->session->link, 1);
     struct zk_call *call = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (flight != NULL)
-        call = zk_flight_add_child(flight, ZK_EXISTS, attempt->path.text, attempt->slot->node);
+    if (exchange != NULL)
+        call = zk_exchange_add_child(exchange, ZK_EXISTS, attempt->path.text, attempt->slot->node);
     if (call != NULL)
-        status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
+        status = zk_exchange_run(exchange, &session_id, attempt->deadline_ns, attempt->err);
     else
         status = no_memory(attempt);
     if (status == DLOCK_OK) {
         *rc = call->rc;
         *stat = call->stat;
     }
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -398,7 +399,7 @@ static enum dlock_status node_identify(struct zk_attempt *attempt, bool *known)
         return DLOCK_OK;
     }
     if (rc != ZOK)
-        return zk_flight_fail(attempt->err, rc, "read a node of", attempt->path.text);
+        return zk_exchange_fail(attempt->err, rc, "read a node of", attempt->path.text);
     if (stat.ephemeralOwner != slot->session_id) {
         zk_slot_gone(attempt);
         return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_UNAVAILABLE, 0,
@@ -466,13 +467,13 @@ static enum dlock_status asked(struct zk_attempt *attempt, enum dlock_status sta
 enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *standing, bool *known)
 {
     int64_t session_id = attempt->slot->session_id;
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     const struct String_vector *children = NULL;
     enum dlock_status status =
-        zk_slot_list(attempt, !is_sure(attempt->slot), &session_id, &flight, &children);
+        zk_slot_list(attempt, !is_sure(attempt->slot), &session_id, &exchange, &children);
 
     status = asked(attempt, status, children, session_id, standing, known);
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -491,7 +492,7 @@ static enum dlock_status deleted(struct zk_attempt *attempt, enum dlock_status s
     if (status != DLOCK_OK)
         return status;
     if (rc != ZOK && rc != ZNONODE)
-        return zk_flight_fail(attempt->err, rc, "delete a node of", attempt->path.text);
+        return zk_exchange_fail(attempt->err, rc, "delete a node of", attempt->path.text);
     *by_us = rc == ZOK;
     zk_slot_gone(attempt);
     return DLOCK_OK;
@@ -510,19 +511,20 @@ enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *by_us)
 
 /* Steps of one session. */
 struct steps {
-    struct zk_slot_step *of[ZK_FLIGHT_MOST];
+    struct zk_slot_step *of[ZK_EXCHANGE_MOST];
     size_t n;
     enum zk_op op; /* ZK_CHILDREN or ZK_DELETE */
     int64_t session_id, deadline_ns;
 };
 
-static bool step_add(const struct steps *steps, size_t i, struct zk_flight *flight)
+static bool step_add(const struct steps *steps, size_t i, struct zk_exchange *exchange)
 {
     const struct zk_attempt *attempt = steps->of[i]->attempt;
 
     if (steps->op == ZK_CHILDREN)
-        return zk_flight_add(flight, ZK_CHILDREN, attempt->path.text) != NULL;
-    return zk_flight_add_child(flight, ZK_DELETE, attempt->path.text, attempt->slot->node) != NULL;
+        return zk_exchange_add(exchange, ZK_CHILDREN, attempt->path.text) != NULL;
+    return zk_exchange_add_child(exchange, ZK_DELETE, attempt->path.text, attempt->slot->node) !=
+           NULL;
 }
 
 /* call: NULL: status is not OK. */
@@ -546,21 +548,21 @@ static void step_end(const struct steps *steps, size_t i, enum dlock_status stat
 static void steps_run(struct steps *steps)
 {
     struct dlock_error why = DLOCK_ERROR_INIT;
-    struct zk_flight *flight = zk_flight_new(steps->of[0]->attempt->session->link, steps->n);
+    struct zk_exchange *exchange = zk_exchange_new(steps->of[0]->attempt->session->link, steps->n);
     enum dlock_status said = DLOCK_OK;
-    bool made = flight != NULL;
+    bool made = exchange != NULL;
 
     for (size_t i = 0; i < steps->n && made; i++)
-        made = step_add(steps, i, flight);
-    said = made ? zk_flight_run(flight, &steps->session_id, steps->deadline_ns, &why)
+        made = step_add(steps, i, exchange);
+    said = made ? zk_exchange_run(exchange, &steps->session_id, steps->deadline_ns, &why)
                 : dlock_fail(&why, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
     for (size_t i = 0; i < steps->n; i++) {
         const enum dlock_status status =
-            zk_flight_part(flight, i, 1, said, &why, steps->of[i]->attempt->err);
+            zk_exchange_part(exchange, i, 1, said, &why, steps->of[i]->attempt->err);
 
-        step_end(steps, i, status, status == DLOCK_OK ? zk_flight_call(flight, i) : NULL);
+        step_end(steps, i, status, status == DLOCK_OK ? zk_exchange_call(exchange, i) : NULL);
     }
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
 }
 
 /* The first one, and the others of its session. */
@@ -568,7 +570,7 @@ static void session_run(struct zk_slot_step *all, size_t n, enum zk_op op)
 {
     struct steps steps = {.op = op, .session_id = all[0].attempt->slot->session_id};
 
-    for (size_t i = 0; i < n && steps.n < ZK_FLIGHT_MOST; i++) {
+    for (size_t i = 0; i < n && steps.n < ZK_EXCHANGE_MOST; i++) {
         const struct zk_attempt *attempt = all[i].attempt;
 
         if (all[i].done || attempt->slot->session_id != steps.session_id)

@@ -24,16 +24,17 @@ enum dlock_status zk_slot_begin(struct zk_attempt *attempt, struct zk_session *s
 /* ---- requests ---- */
 
 /* The servers have answered, with ZOK or an error. False: the request may have been executed, or
- * not. Also for a flight that was given up. */
+ * not. Also for an exchange that was given up. */
 bool zk_slot_answered(struct zk_link *link, const struct zk_call *call);
 
 /*
  * The children of the name, none if it has no node. sync: as the leader knows them now.
- * *session_id: as for zk_flight_run. Statuses of zk_flight_run for reads, and of zk_flight_fail.
- * Always: zk_flight_free(*flight), which has the children.
+ * *session_id: as for zk_exchange_run. Statuses of zk_exchange_run for reads, and of
+ * zk_exchange_fail. Always: zk_exchange_free(*exchange), which has the children.
  */
 enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *session_id,
-                               struct zk_flight **flight, const struct String_vector **children);
+                               struct zk_exchange **exchange,
+                               const struct String_vector **children);
 
 /*
  * Asks where the node stands, and notes it in the slot. A node in doubt is looked for by its token.
@@ -59,7 +60,7 @@ struct zk_slot_step {
 };
 
 /* zk_slot_ask and zk_slot_delete for many, each with its own outcome. Nodes of one session share a
- * flight, whose deadline is the last one of them. A node in doubt is asked for alone. */
+ * exchange, whose deadline is the last one of them. A node in doubt is asked for alone. */
 void zk_slot_ask_all(struct zk_slot_step *steps, size_t n);
 void zk_slot_delete_all(struct zk_slot_step *steps, size_t n);
 
@@ -74,14 +75,14 @@ bool zk_slot_name(struct zk_slot *slot, const char *node);
  *
  * OK with *known: standing.holds says whether the node has a permit, and which; if it has none,
  * standing.predecessor is what to wait for, in children. OK without: the node is gone. Statuses of
- * zk_flight_run and zk_flight_fail.
+ * zk_exchange_run and zk_exchange_fail.
  */
 enum dlock_status zk_slot_permit_take(struct zk_attempt *attempt,
                                       const struct String_vector *children,
                                       struct zk_standing *standing, bool *known);
 
 /* Does this node of the name have a permit? *has: false also if the node is gone. Statuses of
- * zk_flight_run, for session_id, and of zk_flight_fail. */
+ * zk_exchange_run, for session_id, and of zk_exchange_fail. */
 enum dlock_status zk_slot_permit_ask(struct zk_attempt *attempt, int64_t session_id,
                                      const char *node, bool *has);
 

@@ -10,13 +10,13 @@
 #include <string.h>
 
 /*
- * One flight makes the node and reads its place in the queue. A token whose node may be there from
- * before is asked for first. Each step is made for all elements of a batch that need it; a single
- * call is a batch of one.
+ * One exchange makes the node and reads its place in the queue. A token whose node may be there
+ * from before is asked for first. Each step is made for all elements of a batch that need it; a
+ * single call is a batch of one.
  */
 
-#define TAKE_MOST     (ZK_FLIGHT_MOST / 2) /* two requests for each */
-#define LEVELS_MOST   64                   /* in one flight */
+#define TAKE_MOST     (ZK_EXCHANGE_MOST / 2) /* two requests for each */
+#define LEVELS_MOST   64                     /* in one exchange */
 #define TRIES         4 /* the node of the name, or our own node, may be deleted between two requests */
 #define SLEEP_MOST_NS (143 * DL_NS_PER_MS)
 
@@ -86,32 +86,32 @@ static bool is_made(const struct zk_call *call)
     return call->rc == ZOK || call->rc == ZNODEEXISTS;
 }
 
-/* The last node of the flight counts: without the right to make a node, the servers do not say
+/* The last node of the exchange counts: without the right to make a node, the servers do not say
  * whether it is there. */
-static enum dlock_status answers_judge(struct zk_flight *flight, size_t count,
+static enum dlock_status answers_judge(struct zk_exchange *exchange, size_t count,
                                        struct dlock_error *err)
 {
-    for (size_t i = 0; i < count && !is_made(zk_flight_call(flight, count - 1)); i++) {
-        const struct zk_call *call = zk_flight_call(flight, i);
+    for (size_t i = 0; i < count && !is_made(zk_exchange_call(exchange, count - 1)); i++) {
+        const struct zk_call *call = zk_exchange_call(exchange, i);
 
         if (call->rc == ZNONODE)
             return dlock_fail(err, ZK_ORIGIN, DLOCK_UNAVAILABLE, ZNONODE,
                               "create %s: a node above it was deleted meanwhile", call->path);
         if (!is_made(call))
-            return zk_flight_fail(err, call->rc, "create", call->path);
+            return zk_exchange_fail(err, call->rc, "create", call->path);
     }
     return DLOCK_OK;
 }
 
-static bool level_add(const struct zk_session *session, struct zk_flight *flight, const char *path,
-                      size_t end)
+static bool level_add(const struct zk_session *session, struct zk_exchange *exchange,
+                      const char *path, size_t end)
 {
     char text[ZK_PATH_MAX + 1];
     struct zk_call *call = NULL;
 
     memcpy(text, path, end);
     text[end] = '\0';
-    call = zk_flight_add(flight, ZK_CREATE, text);
+    call = zk_exchange_add(exchange, ZK_CREATE, text);
     if (call == NULL)
         return false;
     call->data = "";
@@ -119,23 +119,23 @@ static bool level_add(const struct zk_session *session, struct zk_flight *flight
     return true;
 }
 
-/* Makes the node that ends at each of `ends`, in one flight. */
+/* Makes the node that ends at each of `ends`, in one exchange. */
 static enum dlock_status levels_make(struct zk_session *session, const char *path,
                                      const size_t *ends, size_t count, int64_t deadline_ns,
                                      struct dlock_error *err)
 {
-    struct zk_flight *flight = zk_flight_new(session->link, count);
+    struct zk_exchange *exchange = zk_exchange_new(session->link, count);
     int64_t session_id = 0;
-    enum dlock_status status = flight != NULL ? DLOCK_OK : no_memory(err);
+    enum dlock_status status = exchange != NULL ? DLOCK_OK : no_memory(err);
 
     for (size_t i = 0; i < count && status == DLOCK_OK; i++)
-        if (!level_add(session, flight, path, ends[i]))
+        if (!level_add(session, exchange, path, ends[i]))
             status = no_memory(err);
     if (status == DLOCK_OK)
-        status = zk_flight_run(flight, &session_id, deadline_ns, err);
+        status = zk_exchange_run(exchange, &session_id, deadline_ns, err);
     if (status == DLOCK_OK)
-        status = answers_judge(flight, count, err);
-    zk_flight_free(flight);
+        status = answers_judge(exchange, count, err);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -163,7 +163,7 @@ static bool last_judge(struct take *take, const struct zk_call *call)
     if (call->rc == ZNONODE)
         return false;
     if (!is_made(call))
-        take->status = zk_flight_fail(take->attempt.err, call->rc, "create", call->path);
+        take->status = zk_exchange_fail(take->attempt.err, call->rc, "create", call->path);
     return true;
 }
 
@@ -172,30 +172,30 @@ static size_t lasts_make(struct zk_session *session, struct take **takes, size_t
                          int64_t deadline_ns)
 {
     struct dlock_error why = DLOCK_ERROR_INIT;
-    struct zk_flight *flight = zk_flight_new(session->link, n);
+    struct zk_exchange *exchange = zk_exchange_new(session->link, n);
     int64_t session_id = 0;
     enum dlock_status said = DLOCK_OK;
-    bool made = flight != NULL;
+    bool made = exchange != NULL;
     size_t left = 0;
 
     for (size_t i = 0; i < n && made; i++)
-        made = level_add(session, flight, takes[i]->attempt.path.text,
+        made = level_add(session, exchange, takes[i]->attempt.path.text,
                          strlen(takes[i]->attempt.path.text));
-    said = made ? zk_flight_run(flight, &session_id, deadline_ns, &why) : no_memory(&why);
+    said = made ? zk_exchange_run(exchange, &session_id, deadline_ns, &why) : no_memory(&why);
     for (size_t i = 0; i < n; i++) {
         struct take *take = takes[i];
 
-        take->status = zk_flight_part(flight, i, 1, said, &why, take->attempt.err);
-        if (take->status == DLOCK_OK && !last_judge(take, zk_flight_call(flight, i)))
+        take->status = zk_exchange_part(exchange, i, 1, said, &why, take->attempt.err);
+        if (take->status == DLOCK_OK && !last_judge(take, zk_exchange_call(exchange, i)))
             takes[left++] = take;
     }
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     return left;
 }
 
-/* Makes the nodes of names that have none. One flight makes all that need no more than their last
+/* Makes the nodes of names that have none. One exchange makes all that need no more than their last
  * node. If a node above is missing, one path is made first, and the last nodes of the others are
- * tried again; what is still missing then has a flight each. The status is never UNKNOWN
+ * tried again; what is still missing then has an exchange each. The status is never UNKNOWN
  * (UNAVAILABLE): a node without children matters to nobody. */
 static void parents_make(struct take *const *takes, size_t n)
 {
@@ -240,7 +240,7 @@ static enum dlock_status say(const struct take *take)
         return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER,
                           take->refusal.limit, dlock_request_limit(attempt->req));
     if (take->refusal.reason == NOT_TO_BE_LISTED)
-        return zk_flight_fail(attempt->err, take->refusal.rc, "list", attempt->path.text);
+        return zk_exchange_fail(attempt->err, take->refusal.rc, "list", attempt->path.text);
     return DLOCK_BUSY;
 }
 
@@ -270,7 +270,7 @@ static void give_back(const struct kept *kept, const struct take *take)
     slot->front = kept->front;
 }
 
-/* Deletes them, in one flight for those of one session. */
+/* Deletes them, in one exchange for those of one session. */
 static void refused_delete(struct take *const *takes, size_t n)
 {
     struct zk_slot_step deletions[TAKE_MOST];
@@ -385,7 +385,7 @@ static enum dlock_status ask(struct take *take, bool *known)
     return status == DLOCK_OK && *known ? found(take, &standing, was_new) : status;
 }
 
-/* ---- the flight ---- */
+/* ---- the exchange ---- */
 
 /* Notes what became of the create. */
 static void created_note(struct take *take, enum dlock_status status, int64_t session_id)
@@ -473,7 +473,8 @@ static enum dlock_status made_judge(struct take *take)
 }
 
 /* status: of the two calls. OK with take->again: nothing was made. */
-static enum dlock_status flown(struct take *take, enum dlock_status status, int64_t session_id)
+static enum dlock_status exchange_judge(struct take *take, enum dlock_status status,
+                                        int64_t session_id)
 {
     struct zk_attempt *attempt = &take->attempt;
 
@@ -491,11 +492,11 @@ static enum dlock_status flown(struct take *take, enum dlock_status status, int6
         return made_judge(take);
     take->again = take->orphan = take->create->rc == ZNONODE;
     return take->orphan ? DLOCK_OK
-                        : zk_flight_fail(attempt->err, take->create->rc, "create a node below",
-                                         attempt->path.text);
+                        : zk_exchange_fail(attempt->err, take->create->rc, "create a node below",
+                                           attempt->path.text);
 }
 
-static bool calls_add(struct take *take, struct zk_flight *flight)
+static bool calls_add(struct take *take, struct zk_exchange *exchange)
 {
     const struct zk_attempt *attempt = &take->attempt;
     const struct dlock_request *req = attempt->req;
@@ -503,36 +504,36 @@ static bool calls_add(struct take *take, struct zk_flight *flight)
 
     (void)zk_node_make(path, attempt->session->config.recipe, attempt->path.text, attempt->token,
                        req->mode, dlock_request_limit(req));
-    take->create = zk_flight_add(flight, ZK_CREATE, path);
-    take->children = zk_flight_add(flight, ZK_CHILDREN, attempt->path.text);
+    take->create = zk_exchange_add(exchange, ZK_CREATE, path);
+    take->children = zk_exchange_add(exchange, ZK_CHILDREN, attempt->path.text);
     if (take->create == NULL || take->children == NULL)
         return false;
     take->create->flags = ZOO_EPHEMERAL_SEQUENTIAL;
-    return zk_flight_value(take->create, text, dl_holder_text_make(text, req));
+    return zk_exchange_value(take->create, text, dl_holder_text_make(text, req));
 }
 
 /* Of more than one, none is in doubt: that would be of one session. */
-static void fly(struct take *const *takes, size_t n)
+static void exchange_run(struct take *const *takes, size_t n)
 {
-    struct zk_flight *flight = zk_flight_new(takes[0]->attempt.session->link, 2 * n);
+    struct zk_exchange *exchange = zk_exchange_new(takes[0]->attempt.session->link, 2 * n);
     const struct zk_slot *slot = takes[0]->attempt.slot;
     struct dlock_error why = DLOCK_ERROR_INIT;
     int64_t session_id = slot->doubts > 0 ? slot->session_id : 0;
     enum dlock_status said = DLOCK_OK;
-    bool made = flight != NULL;
+    bool made = exchange != NULL;
 
     for (size_t i = 0; i < n; i++) {
         takes[i]->create = takes[i]->children = NULL;
         takes[i]->again = takes[i]->orphan = false;
-        made = made && calls_add(takes[i], flight);
+        made = made && calls_add(takes[i], exchange);
     }
-    said = made ? zk_flight_run(flight, &session_id, deadline_of(takes, n), &why)
+    said = made ? zk_exchange_run(exchange, &session_id, deadline_of(takes, n), &why)
                 : dlock_fail(&why, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a request");
     for (size_t i = 0; i < n; i++)
-        takes[i]->status =
-            flown(takes[i], zk_flight_part(flight, 2 * i, 2, said, &why, takes[i]->attempt.err),
-                  session_id);
-    zk_flight_free(flight);
+        takes[i]->status = exchange_judge(
+            takes[i], zk_exchange_part(exchange, 2 * i, 2, said, &why, takes[i]->attempt.err),
+            session_id);
+    zk_exchange_free(exchange);
 }
 
 /* ---- all steps ---- */
@@ -549,12 +550,12 @@ static bool round_run(struct take *const *takes, size_t n)
             continue;
         some = true;
         if (takes[i]->attempt.slot->doubts > 0)
-            fly(&takes[i], 1);
+            exchange_run(&takes[i], 1);
         else
             together[count++] = takes[i];
     }
     if (count > 0)
-        fly(together, count);
+        exchange_run(together, count);
     if (!some)
         return false;
     refused_delete(takes, n);

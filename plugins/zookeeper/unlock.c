@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "unlock.h"
 
-#include "flight.h"
+#include "exchange.h"
 #include "slot.h"
 
 #include <stdlib.h>
 
-#define TOGETHER ZK_FLIGHT_MOST
+#define TOGETHER ZK_EXCHANGE_MOST
 
 static enum dlock_status no_memory(struct zk_attempt *attempt)
 {
@@ -21,15 +21,16 @@ static enum dlock_status lost(struct dlock_error *err)
 /* ---- nodes that are known by their token only ---- */
 
 /* A token has one node, or few of them after lost answers. */
-static size_t deletes_add(struct zk_attempt *attempt, struct zk_flight *flight,
+static size_t deletes_add(struct zk_attempt *attempt, struct zk_exchange *exchange,
                           const struct String_vector *children)
 {
     struct zk_node node;
     size_t count = 0;
 
-    for (int32_t i = 0; i < children->count && count < ZK_FLIGHT_MOST; i++)
+    for (int32_t i = 0; i < children->count && count < ZK_EXCHANGE_MOST; i++)
         if (zk_node_parse(&node, children->data[i]) && zk_node_is(&node, attempt->token) &&
-            zk_flight_add_child(flight, ZK_DELETE, attempt->path.text, children->data[i]) != NULL)
+            zk_exchange_add_child(exchange, ZK_DELETE, attempt->path.text, children->data[i]) !=
+                NULL)
             count++;
     return count;
 }
@@ -41,7 +42,7 @@ static size_t count_of(const struct zk_attempt *attempt, const struct String_vec
 
     for (int32_t i = 0; i < children->count; i++)
         count += zk_node_parse(&node, children->data[i]) && zk_node_is(&node, attempt->token);
-    return count < ZK_FLIGHT_MOST ? count : ZK_FLIGHT_MOST;
+    return count < ZK_EXCHANGE_MOST ? count : ZK_EXCHANGE_MOST;
 }
 
 /* OK: none of them is there. */
@@ -49,25 +50,25 @@ static enum dlock_status all_delete(struct zk_attempt *attempt, int64_t session_
                                     const struct String_vector *children, bool *deleted)
 {
     const size_t count = count_of(attempt, children);
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     enum dlock_status status = DLOCK_OK;
 
     *deleted = false;
     if (count == 0)
         return DLOCK_OK;
-    flight = zk_flight_new(attempt->session->link, count);
-    if (flight == NULL || deletes_add(attempt, flight, children) < count)
+    exchange = zk_exchange_new(attempt->session->link, count);
+    if (exchange == NULL || deletes_add(attempt, exchange, children) < count)
         status = no_memory(attempt);
     else
-        status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
+        status = zk_exchange_run(exchange, &session_id, attempt->deadline_ns, attempt->err);
     for (size_t i = 0; i < count && status == DLOCK_OK; i++) {
-        const struct zk_call *call = zk_flight_call(flight, i);
+        const struct zk_call *call = zk_exchange_call(exchange, i);
 
         *deleted = *deleted || call->rc == ZOK;
         if (call->rc != ZOK && call->rc != ZNONODE)
-            status = zk_flight_fail(attempt->err, call->rc, "delete", call->path);
+            status = zk_exchange_fail(attempt->err, call->rc, "delete", call->path);
     }
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -97,10 +98,10 @@ static enum dlock_status token_delete(struct zk_attempt *attempt, enum waiters w
     struct zk_slot *slot = attempt->slot;
     int64_t session_id = slot->session_id;
     const struct String_vector *children = NULL;
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     struct zk_standing standing;
     bool deleted = false;
-    enum dlock_status status = zk_slot_list(attempt, true, &session_id, &flight, &children);
+    enum dlock_status status = zk_slot_list(attempt, true, &session_id, &exchange, &children);
 
     *held = false;
     if (status == DLOCK_OK) {
@@ -113,7 +114,7 @@ static enum dlock_status token_delete(struct zk_attempt *attempt, enum waiters w
             status = found_delete(attempt, session_id, children, standing.own, &deleted);
         *held = standing.holds && deleted;
     }
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     if (status != DLOCK_LOST)
         return status;
     zk_slot_error_clear(attempt->err);

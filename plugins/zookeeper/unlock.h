@@ -6,7 +6,7 @@
 #include "session.h"
 
 enum dlock_status zk_unlock(void *self, const struct dlock_request *req, struct dlock_error *err);
-/* Nodes that hold their names go in one flight. The others have single calls, which follow one
+/* Nodes that hold their names go in one exchange. The others have single calls, which follow one
  * after another. Each element has its status. */
 enum dlock_status zk_unlock_batch(void *self, struct dlock_batch_op *const *ops, size_t n,
                                   struct dlock_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch.h"
 
-#include "flight.h"
+#include "exchange.h"
 #include "lib/time.h"
 #include "slot.h"
 
@@ -31,7 +31,7 @@ static void watcher_drop(struct watch *watch)
 {
     struct zk_slot *slot = watch->attempt.slot;
 
-    zk_flight_watcher_free(watch->attempt.session->link, slot->watcher);
+    zk_watcher_free(watch->attempt.session->link, slot->watcher);
     slot->watcher = NULL;
 }
 
@@ -74,19 +74,19 @@ static enum dlock_status watcher_send(struct watch *watch, int *rc)
     struct zk_attempt *attempt = &watch->attempt;
     struct zk_slot *slot = attempt->slot;
     struct zk_link *link = attempt->session->link;
-    struct zk_flight *flight = zk_flight_new(link, 1);
+    struct zk_exchange *exchange = zk_exchange_new(link, 1);
     int64_t session_id = slot->session_id;
     struct zk_call *call = NULL;
     enum dlock_status status = DLOCK_INTERNAL;
 
-    slot->watcher = zk_flight_watcher_new(link);
-    if (flight != NULL)
+    slot->watcher = zk_watcher_new(link);
+    if (exchange != NULL)
         call = slot->front
-                   ? zk_flight_add(flight, ZK_CHILDREN, attempt->path.text)
-                   : zk_flight_add_child(flight, ZK_GET, attempt->path.text, slot->predecessor);
+                   ? zk_exchange_add(exchange, ZK_CHILDREN, attempt->path.text)
+                   : zk_exchange_add_child(exchange, ZK_GET, attempt->path.text, slot->predecessor);
     if (call != NULL && slot->watcher != NULL) {
         call->watcher = slot->watcher;
-        status = zk_flight_run(flight, &session_id, attempt->deadline_ns, attempt->err);
+        status = zk_exchange_run(exchange, &session_id, attempt->deadline_ns, attempt->err);
     } else {
         status = dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_NOMEM, 0, "no memory for a watch");
     }
@@ -94,7 +94,7 @@ static enum dlock_status watcher_send(struct watch *watch, int *rc)
         *rc = is_over(attempt, call) ? ZNONODE : call->rc;
     if (status != DLOCK_OK || *rc != ZOK)
         watcher_drop(watch);
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     return status;
 }
 
@@ -118,7 +118,7 @@ static enum dlock_status watcher_arm(struct watch *watch)
         return status;
     if (rc == ZOK)
         return DLOCK_INTERNAL;
-    (void)zk_flight_fail(attempt->err, rc, "watch a node of", attempt->path.text);
+    (void)zk_exchange_fail(attempt->err, rc, "watch a node of", attempt->path.text);
     attempt->err->status = DLOCK_UNAVAILABLE;
     return DLOCK_UNAVAILABLE;
 }
@@ -178,8 +178,8 @@ static enum dlock_status await_change(struct watch *watch)
     status = watcher_arm(watch);
     if (status != DLOCK_INTERNAL)
         return status;
-    status = zk_flight_watcher_await(watch->attempt.session->link, slot->watcher, &slot->wait,
-                                     &slot->interrupted, watch->attempt.req->deadline_ns);
+    status = zk_watcher_await(watch->attempt.session->link, slot->watcher, &slot->wait,
+                              &slot->interrupted, watch->attempt.req->deadline_ns);
     if (status != DLOCK_OK)
         return status;
     watcher_drop(watch);
@@ -227,6 +227,6 @@ void zk_watch_interrupt(void *self, const struct dlock_request *req)
     zk_link_lock(session->link);
     slot->interrupted = true;
     if (slot->wait != NULL)
-        zk_flight_watcher_interrupt(slot->wait);
+        zk_watcher_interrupt(slot->wait);
     zk_link_unlock(session->link);
 }

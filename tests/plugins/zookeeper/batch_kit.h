@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* batch_kit.h - batches of two clients for the same names, and flights that fail. */
+/* batch_kit.h - batches of two clients for the same names, and exchanges that fail. */
 #ifndef DLT_BATCH_KIT_H
 #define DLT_BATCH_KIT_H
 
 #include "batch_calls.h"
-#include "flight_plan.h"
+#include "exchange_plan.h"
 
-enum { MANY = 8, MOST = 130 }; /* MOST: more than have room in two flights */
+enum { MANY = 8, MOST = 130 }; /* MOST: more than have room in two exchanges */
 
 static struct dlt_batch all, rival;
 
@@ -45,8 +45,8 @@ static inline void flags_set(struct dlt_batch *batch, uint32_t flags)
         batch->requests[i].req.flags = flags;
 }
 
-/* The flights that a call takes. */
-static inline int flights_of(void (*call)(struct dlt_batch *batch, struct dlt_session *session))
+/* The exchanges that a call takes. */
+static inline int exchanges_of(void (*call)(struct dlt_batch *batch, struct dlt_session *session))
 {
     at(1000);
     call(&all, &s);

@@ -53,12 +53,12 @@ static inline int64_t now_ms(void)
     return dlt_host_now(&rig.host) / DLT_NS_PER_MS;
 }
 
-static inline struct zk_flight *flight_of(enum zk_op op, const char *path)
+static inline struct zk_exchange *exchange_of(enum zk_op op, const char *path)
 {
-    struct zk_flight *flight = zk_flight_new(rig.link, 1);
+    struct zk_exchange *exchange = zk_exchange_new(rig.link, 1);
 
-    zk_flight_add(flight, op, path)->flags = ZOO_EPHEMERAL;
-    return flight;
+    zk_exchange_add(exchange, op, path)->flags = ZOO_EPHEMERAL;
+    return exchange;
 }
 
 #endif

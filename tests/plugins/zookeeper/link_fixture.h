@@ -3,7 +3,7 @@
 #ifndef DLT_LINK_FIXTURE_H
 #define DLT_LINK_FIXTURE_H
 
-#include "flight.h"
+#include "exchange.h"
 #include "session_kit.h"
 #include "zk_server.h"
 
@@ -98,25 +98,25 @@ static inline bool await_connected(struct rig *rig, bool connected, int64_t ms)
     return false;
 }
 
-static enum dlock_status run_in(struct rig *rig, struct zk_flight *flight, int64_t *session_id,
+static enum dlock_status run_in(struct rig *rig, struct zk_exchange *exchange, int64_t *session_id,
                                 int64_t ms)
 {
     rig->err = (struct dlock_error)DLOCK_ERROR_INIT;
-    return zk_flight_run(flight, session_id, dlt_host_in(&rig->host, ms), &rig->err);
+    return zk_exchange_run(exchange, session_id, dlt_host_in(&rig->host, ms), &rig->err);
 }
 
 /* One request in any session. *rc: its answer. */
 static enum dlock_status ask(struct rig *rig, enum zk_op op, const char *path, int flags, int *rc)
 {
-    struct zk_flight *flight = zk_flight_new(rig->link, 1);
-    struct zk_call *call = zk_flight_add(flight, op, path);
+    struct zk_exchange *exchange = zk_exchange_new(rig->link, 1);
+    struct zk_call *call = zk_exchange_add(exchange, op, path);
     enum dlock_status status = DLOCK_INTERNAL;
     int64_t any = 0;
 
     call->flags = flags;
-    status = run_in(rig, flight, &any, 3000);
+    status = run_in(rig, exchange, &any, 3000);
     *rc = call->rc;
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     return status;
 }
 

@@ -109,7 +109,7 @@ Test(admin, inspect_shows_other_programs)
     }
 }
 
-Test(admin, inspect_of_more_readers_than_one_flight_has)
+Test(admin, inspect_of_more_readers_than_one_exchange_has)
 {
     begin_open("crowd");
     for (size_t i = 0; i < 150; i++)

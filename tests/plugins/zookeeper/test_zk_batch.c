@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/zookeeper/take.c plugins/zookeeper/unlock.c */
-/* Tests: plugins/zookeeper/slot.c plugins/zookeeper/flight.c */
+/* Tests: plugins/zookeeper/slot.c plugins/zookeeper/exchange.c */
 /*
- * Does each element of a batch get its own answer, in few flights, also when answers are lost?
+ * Does each element of a batch get its own answer, in few exchanges, also when answers are lost?
  * (C19, BAT-1 to BAT-4)
  */
 #include "batch_kit.h"
@@ -63,24 +63,24 @@ Test(batch, BAT_1_each_has_its_own_outcome)
 }
 
 /* One exchange for each step, however many need it. */
-Test(batch, BAT_1_a_step_is_one_flight_for_all)
+Test(batch, BAT_1_a_step_is_one_exchange_for_all)
 {
     batches_open("steps", MOST / 2 - 1);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK); /* the base is there */
-    cr_assert_eq(flights_of(dlt_batch_try), 3, "create, the nodes of the names, create");
+    cr_assert_eq(exchanges_of(dlt_batch_try), 3, "create, the nodes of the names, create");
     dlt_batch_is(&all, 0, all.n, DLOCK_OK);
     each_has_nodes(1);
     dlt_batch_try(&rival, &t);
     dlt_batch_is(&rival, 0, all.n, DLOCK_BUSY);
     each_has_nodes(1);
-    cr_assert_eq(flights_of(dlt_batch_unlock), 1);
+    cr_assert_eq(exchanges_of(dlt_batch_unlock), 1);
     dlt_batch_is(&all, 0, all.n, DLOCK_OK);
     each_has_nodes(0);
-    cr_assert_eq(flights_of(dlt_batch_try), 1);
+    cr_assert_eq(exchanges_of(dlt_batch_try), 1);
     dlt_batch_unlock(&all, &s);
     dlt_batch_try(&rival, &t);
     dlt_batch_is(&rival, 0, all.n, DLOCK_OK);
-    cr_assert_eq(flights_of(dlt_batch_try), 2, "create, delete");
+    cr_assert_eq(exchanges_of(dlt_batch_try), 2, "create, delete");
     dlt_batch_is(&all, 0, all.n, DLOCK_BUSY);
     each_has_nodes(1);
     dlt_batch_unlock(&rival, &t);
@@ -96,7 +96,7 @@ Test(batch, BAT_1_queue_entries)
     dlt_batch_is(&rival, 0, MANY, DLOCK_OK);
     for (int i = 0; i < 2; i++) {
         flags_set(&all, i == 0 ? DLOCK_REQ_ENQUEUE : DLOCK_REQ_REFRESH);
-        cr_assert_eq(flights_of(dlt_batch_try), 1);
+        cr_assert_eq(exchanges_of(dlt_batch_try), 1);
         dlt_batch_is(&all, 0, MANY, DLOCK_BUSY);
         for (size_t j = 0; j < MANY; j++)
             cr_assert(all.elements[j].grant.flags & DLOCK_GRANT_QUEUED, "%zu", j);
@@ -140,7 +140,7 @@ Test(batch, UNL_1_leases_of_two_sessions)
     for (size_t i = 3; i < MANY; i++)
         cr_assert_eq(dlt_try(&s, &all.requests[i]), DLOCK_OK, "%s", s.err.message);
     all.n = MANY;
-    cr_assert_eq(flights_of(dlt_batch_unlock), 2);
+    cr_assert_eq(exchanges_of(dlt_batch_unlock), 2);
     dlt_batch_is(&all, 0, 3, DLOCK_LOST);
     dlt_batch_is(&all, 3, MANY, DLOCK_OK);
     each_has_nodes(0);

@@ -14,7 +14,7 @@ Test(batch, BAT_1_a_refused_writer_is_not_in_the_way_of_readers)
         memcpy(all.names[i], rival.names[0], sizeof all.names[i]);
         all.requests[i].req.mode = i % 2 == 0 ? DLOCK_EXCLUSIVE : DLOCK_SHARED;
     }
-    cr_assert_eq(flights_of(dlt_batch_try), 2, "create, delete");
+    cr_assert_eq(exchanges_of(dlt_batch_try), 2, "create, delete");
     for (size_t i = 0; i < 4; i++)
         dlt_batch_is(&all, i, i + 1, i % 2 == 0 ? DLOCK_BUSY : DLOCK_OK);
     dlt_batch_unlock(&all, &s);
@@ -51,7 +51,7 @@ Test(batch, BAT_1_names_without_a_base)
     static struct dlt_session raw;
 
     batches_open("bare", MOST / 2 - 1);
-    cr_assert_eq(flights_of(dlt_batch_try), 5, "create, names, one path, names, create");
+    cr_assert_eq(exchanges_of(dlt_batch_try), 5, "create, names, one path, names, create");
     dlt_batch_is(&all, 0, all.n, DLOCK_OK);
     dlt_batch_unlock(&all, &s);
     client_init(&raw);
@@ -70,10 +70,10 @@ Test(batch, BAT_1_names_without_a_base)
     batches_close();
 }
 
-/* A semaphore whose first contender does not choose: each question is two flights, 12 in all. */
+/* A semaphore whose first contender does not choose: each question is two exchanges, 12 in all. */
 Test(batch, BAT_3_permits_of_a_batch_share_their_patience)
 {
-    int flights = 0;
+    int exchanges = 0;
 
     batches_open("permits", 4);
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK); /* the base is there */
@@ -82,8 +82,8 @@ Test(batch, BAT_3_permits_of_a_batch_share_their_patience)
         (void)dlt_zk_ask(&server, "create %s/%s", base, all.names[i]);
         (void)dlt_zk_ask(&server, "create -s %s/%s/_c_%032d-l2-__WRIT__", base, all.names[i], 7);
     }
-    flights = flights_of(dlt_batch_try);
-    cr_assert(flights > 4 * 3 && flights <= 4 * 3 + 12 * 2, "%d", flights);
+    exchanges = exchanges_of(dlt_batch_try);
+    cr_assert(exchanges > 4 * 3 && exchanges <= 4 * 3 + 12 * 2, "%d", exchanges);
     dlt_batch_is(&all, 0, all.n, DLOCK_BUSY);
     each_has_nodes(1);
     batches_close();

@@ -5,7 +5,7 @@
  * Answers are lost, nodes are made twice, parents vanish: is every status true, and does no node
  * stay in a session that lives on?
  */
-#include "flight_plan.h"
+#include "exchange_plan.h"
 
 /* ---- trylock ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/flight.c */
+/* Tests: plugins/zookeeper/exchange.c */
 /* Which statuses have the errors of ZooKeeper, and what do people read? */
-#include "flight.h"
+#include "exchange.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -38,7 +38,7 @@ Test(errmap, ERRORS_each_error_has_a_status_and_a_text)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct dlock_error err = DLOCK_ERROR_INIT;
 
-        cr_assert_eq(zk_flight_fail(&err, rows[i].rc, "create", "/p/job"), rows[i].status, "%d",
+        cr_assert_eq(zk_exchange_fail(&err, rows[i].rc, "create", "/p/job"), rows[i].status, "%d",
                      rows[i].rc);
         cr_assert_eq(err.status, rows[i].status);
         cr_assert_eq(err.code, rows[i].rc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/link.c plugins/zookeeper/connection.c plugins/zookeeper/flight.c */
+/* Tests: plugins/zookeeper/link.c plugins/zookeeper/connection.c plugins/zookeeper/exchange.c */
 
 /* Requests and sessions of a link to a server that works. */
 #include "connection.h"
@@ -74,16 +74,16 @@ Test(link, an_ended_session_takes_its_nodes_and_another_one_begins)
 {
     const int64_t old = state_of(&rig).session_id;
     int64_t id = old;
-    struct zk_flight *flight = zk_flight_new(rig.link, 1);
+    struct zk_exchange *exchange = zk_exchange_new(rig.link, 1);
 
     want_rc(&rig, ZK_CREATE, BASE "/ended", ZOO_EPHEMERAL, ZOK);
     zk_link_lock(rig.link);
     zk_link_end(rig.link);
     zk_link_unlock(rig.link);
     cr_assert_neq(state_of(&rig).session_id, old);
-    cr_assert(zk_flight_add(flight, ZK_EXISTS, BASE) != NULL);
-    cr_assert_eq(run_in(&rig, flight, &id, 1000), DLOCK_LOST, "%s", rig.err.message);
-    zk_flight_free(flight);
+    cr_assert(zk_exchange_add(exchange, ZK_EXISTS, BASE) != NULL);
+    cr_assert_eq(run_in(&rig, exchange, &id, 1000), DLOCK_LOST, "%s", rig.err.message);
+    zk_exchange_free(exchange);
     cr_assert_neq(await_session(&rig, old, 2000), old);
     want_rc(&rig, ZK_EXISTS, BASE "/ended", 0, ZNONODE);
 }
@@ -120,20 +120,20 @@ Test(link, turns_come_each_half_tick)
     zk_link_on_beat(rig.link, NULL, NULL);
 }
 
-/* ---- flights ---- */
+/* ---- exchanges ---- */
 
-Test(link, create_and_children_in_one_flight)
+Test(link, create_and_children_in_one_exchange)
 {
-    struct zk_flight *flight = zk_flight_new(rig.link, 2);
-    struct zk_call *create = zk_flight_add_child(flight, ZK_CREATE, BASE, "n-");
-    struct zk_call *children = zk_flight_add(flight, ZK_CHILDREN, BASE);
+    struct zk_exchange *exchange = zk_exchange_new(rig.link, 2);
+    struct zk_call *create = zk_exchange_add_child(exchange, ZK_CREATE, BASE, "n-");
+    struct zk_call *children = zk_exchange_add(exchange, ZK_CHILDREN, BASE);
     bool found = false;
     int64_t id = 0;
 
     create->flags = ZOO_EPHEMERAL_SEQUENTIAL;
     create->data = "label";
     create->data_len = 5;
-    cr_assert_eq(run_in(&rig, flight, &id, 2000), DLOCK_OK, "%s", rig.err.message);
+    cr_assert_eq(run_in(&rig, exchange, &id, 2000), DLOCK_OK, "%s", rig.err.message);
     cr_assert_eq(id, state_of(&rig).session_id);
     cr_assert(create->done && create->rc == ZOK && children->done && children->rc == ZOK);
     cr_assert_eq(strlen(create->text), strlen(BASE "/n-") + 10, "%s", create->text);
@@ -143,9 +143,9 @@ Test(link, create_and_children_in_one_flight)
     for (int32_t i = 0; i < children->children.count; i++)
         found |= strcmp(children->children.data[i], create->text + strlen(BASE "/")) == 0;
     cr_assert(found, "the children come after the create");
-    cr_assert_eq(zk_flight_call(flight, 1), children);
-    cr_assert_eq(zk_flight_call(flight, 2), NULL);
-    zk_flight_free(flight);
+    cr_assert_eq(zk_exchange_call(exchange, 1), children);
+    cr_assert_eq(zk_exchange_call(exchange, 2), NULL);
+    zk_exchange_free(exchange);
 }
 
 Test(link, values_and_their_lengths)
@@ -153,22 +153,22 @@ Test(link, values_and_their_lengths)
     static const char *const values[] = {"", "x", "a longer one"};
 
     for (size_t i = 0; i < 3; i++) {
-        struct zk_flight *flight = zk_flight_new(rig.link, 3);
-        struct zk_call *create = zk_flight_add(flight, ZK_CREATE, BASE "/value");
-        struct zk_call *get = zk_flight_add(flight, ZK_GET, BASE "/value");
-        struct zk_call *remove = zk_flight_add(flight, ZK_DELETE, BASE "/value");
+        struct zk_exchange *exchange = zk_exchange_new(rig.link, 3);
+        struct zk_call *create = zk_exchange_add(exchange, ZK_CREATE, BASE "/value");
+        struct zk_call *get = zk_exchange_add(exchange, ZK_GET, BASE "/value");
+        struct zk_call *remove = zk_exchange_add(exchange, ZK_DELETE, BASE "/value");
         int64_t id = 0;
 
         create->flags = ZOO_EPHEMERAL;
         create->data = values[i];
         create->data_len = strlen(values[i]);
-        cr_assert_eq(run_in(&rig, flight, &id, 2000), DLOCK_OK, "%s", rig.err.message);
+        cr_assert_eq(run_in(&rig, exchange, &id, 2000), DLOCK_OK, "%s", rig.err.message);
         cr_assert_eq(get->rc, ZOK);
         cr_assert_str_eq(get->text, values[i]);
         cr_assert_eq(get->text_len, strlen(values[i]));
         cr_assert_eq(get->stat.ephemeralOwner, id);
         cr_assert_eq(remove->rc, ZOK);
-        zk_flight_free(flight);
+        zk_exchange_free(exchange);
     }
 }
 
@@ -186,29 +186,29 @@ Test(link, errors_of_the_server_are_answers)
     want_rc(&rig, ZK_EXISTS, "no/path", 0, ZBADARGUMENTS);
 }
 
-Test(link, a_flight_of_many)
+Test(link, a_exchange_of_many)
 {
-    struct zk_flight *flight = zk_flight_new(rig.link, ZK_FLIGHT_MOST);
+    struct zk_exchange *exchange = zk_exchange_new(rig.link, ZK_EXCHANGE_MOST);
     int64_t id = 0;
 
-    for (size_t i = 0; i < ZK_FLIGHT_MOST; i++)
-        cr_assert(zk_flight_add(flight, i % 2 == 0 ? ZK_EXISTS : ZK_SYNC, BASE) != NULL);
-    cr_assert_eq(zk_flight_add(flight, ZK_SYNC, BASE), NULL, "one more than `most`");
-    cr_assert_eq(run_in(&rig, flight, &id, 2000), DLOCK_OK, "%s", rig.err.message);
-    for (size_t i = 0; i < ZK_FLIGHT_MOST; i++)
-        cr_assert_eq(zk_flight_call(flight, i)->rc, ZOK);
-    zk_flight_free(flight);
+    for (size_t i = 0; i < ZK_EXCHANGE_MOST; i++)
+        cr_assert(zk_exchange_add(exchange, i % 2 == 0 ? ZK_EXISTS : ZK_SYNC, BASE) != NULL);
+    cr_assert_eq(zk_exchange_add(exchange, ZK_SYNC, BASE), NULL, "one more than `most`");
+    cr_assert_eq(run_in(&rig, exchange, &id, 2000), DLOCK_OK, "%s", rig.err.message);
+    for (size_t i = 0; i < ZK_EXCHANGE_MOST; i++)
+        cr_assert_eq(zk_exchange_call(exchange, i)->rc, ZOK);
+    zk_exchange_free(exchange);
 }
 
-Test(link, a_flight_without_time_sends_nothing)
+Test(link, a_exchange_without_time_sends_nothing)
 {
-    struct zk_flight *flight = zk_flight_new(rig.link, 1);
+    struct zk_exchange *exchange = zk_exchange_new(rig.link, 1);
     int64_t id = 0;
 
-    zk_flight_add(flight, ZK_CREATE, BASE "/late")->flags = ZOO_EPHEMERAL;
-    cr_assert_eq(run_in(&rig, flight, &id, 0), DLOCK_UNAVAILABLE);
+    zk_exchange_add(exchange, ZK_CREATE, BASE "/late")->flags = ZOO_EPHEMERAL;
+    cr_assert_eq(run_in(&rig, exchange, &id, 0), DLOCK_UNAVAILABLE);
     cr_assert_eq(id, 0);
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     want_rc(&rig, ZK_EXISTS, BASE "/late", 0, ZNONODE);
 }
 
@@ -216,28 +216,28 @@ Test(link, a_flight_without_time_sends_nothing)
 Test(link, large_values)
 {
     static char value[900 * 1024];
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     int64_t id = 0;
 
     rig_close(&rig); /* a busy server needs longer than the session of the other tests lasts */
     rig.config.ttl_ms = 3000;
     cr_assert_eq(rig_connect(&rig, 5000), DLOCK_OK, "%s", rig.err.message);
-    flight = zk_flight_new(rig.link, 24);
+    exchange = zk_exchange_new(rig.link, 24);
     memset(value, 'v', sizeof value);
     for (size_t i = 0; i < 24; i += 3) {
-        struct zk_call *create = zk_flight_add(flight, ZK_CREATE, BASE "/large");
+        struct zk_call *create = zk_exchange_add(exchange, ZK_CREATE, BASE "/large");
 
         create->flags = ZOO_EPHEMERAL;
         create->data = value;
         create->data_len = sizeof value;
-        (void)zk_flight_add(flight, ZK_GET, BASE "/large");
-        (void)zk_flight_add(flight, ZK_DELETE, BASE "/large");
+        (void)zk_exchange_add(exchange, ZK_GET, BASE "/large");
+        (void)zk_exchange_add(exchange, ZK_DELETE, BASE "/large");
     }
-    cr_assert_eq(run_in(&rig, flight, &id, 10000), DLOCK_OK, "%s", rig.err.message);
+    cr_assert_eq(run_in(&rig, exchange, &id, 10000), DLOCK_OK, "%s", rig.err.message);
     for (size_t i = 0; i < 24; i++)
-        cr_assert_eq(zk_flight_call(flight, i)->rc, ZOK);
-    cr_assert_eq(zk_flight_call(flight, 1)->text_len, sizeof value);
-    zk_flight_free(flight);
+        cr_assert_eq(zk_exchange_call(exchange, i)->rc, ZOK);
+    cr_assert_eq(zk_exchange_call(exchange, 1)->text_len, sizeof value);
+    zk_exchange_free(exchange);
 }
 
 static void *turns_of_a_thread(void *arg)
@@ -248,16 +248,16 @@ static void *turns_of_a_thread(void *arg)
 
     (void)snprintf(path, sizeof path, BASE "/thread%d", (int)me);
     for (int i = 0; i < 100; i++) {
-        struct zk_flight *flight = zk_flight_new(rig.link, 2);
-        struct zk_call *first = zk_flight_add(flight, ZK_CREATE, path);
-        struct zk_call *second = zk_flight_add(flight, ZK_DELETE, path);
+        struct zk_exchange *exchange = zk_exchange_new(rig.link, 2);
+        struct zk_call *first = zk_exchange_add(exchange, ZK_CREATE, path);
+        struct zk_call *second = zk_exchange_add(exchange, ZK_DELETE, path);
         int64_t id = 0;
         bool good = false;
 
         first->flags = ZOO_EPHEMERAL;
-        good = zk_flight_run(flight, &id, dlt_host_in(&rig.host, 5000), &err) == DLOCK_OK &&
+        good = zk_exchange_run(exchange, &id, dlt_host_in(&rig.host, 5000), &err) == DLOCK_OK &&
                first->rc == ZOK && second->rc == ZOK;
-        zk_flight_free(flight);
+        zk_exchange_free(exchange);
         if (!good)
             return arg;
     }
@@ -278,33 +278,33 @@ Test(link, threads_share_the_link)
     }
 }
 
-/* ---- flights without a waiting thread ---- */
+/* ---- exchanges without a waiting thread ---- */
 
 struct ended {
     _Atomic int count;
     int rc;
 };
 
-static void on_end(struct zk_flight *flight, void *arg)
+static void on_end(struct zk_exchange *exchange, void *arg)
 {
     struct ended *ended = arg;
 
-    ended->rc = zk_flight_call(flight, 0)->rc;
-    zk_flight_free(flight);
+    ended->rc = zk_exchange_call(exchange, 0)->rc;
+    zk_exchange_free(exchange);
     ended->count++;
 }
 
 static bool begin(struct ended *ended, enum zk_op op, const char *path)
 {
-    struct zk_flight *flight = zk_flight_new(rig.link, 1);
+    struct zk_exchange *exchange = zk_exchange_new(rig.link, 1);
     bool begun = false;
 
-    cr_assert(zk_flight_add(flight, op, path) != NULL);
+    cr_assert(zk_exchange_add(exchange, op, path) != NULL);
     zk_link_lock(rig.link);
-    begun = zk_flight_begin(flight, on_end, ended);
+    begun = zk_exchange_begin(exchange, on_end, ended);
     zk_link_unlock(rig.link);
     if (!begun)
-        zk_flight_free(flight);
+        zk_exchange_free(exchange);
     return begun;
 }
 
@@ -315,7 +315,7 @@ static bool await_count(const struct ended *ended, int count, int64_t ms)
     return ended->count == count;
 }
 
-Test(link, flights_that_nobody_waits_for)
+Test(link, exchanges_that_nobody_waits_for)
 {
     struct ended ended = {0};
 
@@ -326,7 +326,7 @@ Test(link, flights_that_nobody_waits_for)
     }
 }
 
-Test(link, a_flight_that_cannot_be_sent_is_not_begun)
+Test(link, a_exchange_that_cannot_be_sent_is_not_begun)
 {
     struct ended ended = {0};
 

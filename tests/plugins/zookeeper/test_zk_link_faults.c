@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/link.c plugins/zookeeper/connection.c plugins/zookeeper/flight.c */
+/* Tests: plugins/zookeeper/link.c plugins/zookeeper/connection.c plugins/zookeeper/exchange.c */
 /* Links to servers that stop, end, or are not there. */
 #include "lib/time.h"
 #include "link_faults.h"
@@ -19,22 +19,22 @@ static int64_t cpu_ms(void)
            (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
 }
 
-/* One of three flights has to come back in time: a machine may stand still. */
+/* One of three exchanges has to come back in time: a machine may stand still. */
 static void want_at_deadline(enum zk_op op, enum dlock_status status)
 {
     int64_t took = INT64_MAX, id = 0;
 
     for (int i = 0; i < 3 && took >= 200 + LATE_MS; i++) {
-        struct zk_flight *flight = flight_of(op, BASE "/x");
+        struct zk_exchange *exchange = exchange_of(op, BASE "/x");
         const int64_t begun = now_ms();
 
-        cr_assert_eq(run_in(&rig, flight, &id, 200), status, "%d: %s", (int)rig.err.status,
+        cr_assert_eq(run_in(&rig, exchange, &id, 200), status, "%d: %s", (int)rig.err.status,
                      rig.err.message);
         took = now_ms() - begun;
         cr_assert_geq(took, 195);
         cr_assert(strstr(rig.err.message, server.members[0].address) != NULL, "%s",
                   rig.err.message);
-        zk_flight_free(flight);
+        zk_exchange_free(exchange);
     }
     cr_assert(dlt_took_within(took, 200 + LATE_MS), "%s", dlt_within_text());
 }
@@ -67,10 +67,10 @@ Test(faults, CLS_1_close_waits_for_no_server)
     make_base(&rig);
     dlt_zk_pause(&server, 0, true);
     for (int i = 0; i < 3; i++) {
-        struct zk_flight *flight = flight_of(ZK_CREATE, BASE "/x");
+        struct zk_exchange *exchange = exchange_of(ZK_CREATE, BASE "/x");
 
-        cr_assert_eq(run_in(&rig, flight, &id, 20), DLOCK_UNKNOWN);
-        zk_flight_free(flight);
+        cr_assert_eq(run_in(&rig, exchange, &id, 20), DLOCK_UNKNOWN);
+        zk_exchange_free(exchange);
     }
     begun = now_ms();
     close_rig();
@@ -81,22 +81,22 @@ Test(faults, CLS_1_close_waits_for_no_server)
 Test(faults, CLS_1_close_with_requests_that_could_not_be_sent)
 {
     static char value[900 * 1024];
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     int64_t begun = 0, id = 0;
 
     rig_open(&rig);
     dlt_zk_pause(&server, 0, true);
-    flight = zk_flight_new(rig.link, 16);
+    exchange = zk_exchange_new(rig.link, 16);
     for (int i = 0; i < 16; i++) {
-        struct zk_call *call = zk_flight_add(flight, ZK_CREATE, BASE "/x");
+        struct zk_call *call = zk_exchange_add(exchange, ZK_CREATE, BASE "/x");
 
         call->data = value;
         call->data_len = sizeof value;
     }
     begun = now_ms();
-    cr_assert_eq(run_in(&rig, flight, &id, 100), DLOCK_UNKNOWN);
+    cr_assert_eq(run_in(&rig, exchange, &id, 100), DLOCK_UNKNOWN);
     cr_assert(dlt_took_within(now_ms() - begun, 100 + LATE_MS), "%s", dlt_within_text());
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     begun = now_ms();
     close_rig();
     cr_assert(dlt_took_within(now_ms() - begun, LATE_MS), "%s", dlt_within_text());
@@ -133,7 +133,7 @@ Test(faults, a_session_that_the_servers_ended)
 {
     struct rig other = {.link = NULL};
     struct zk_watcher *watcher = NULL;
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     struct zk_wait *where = NULL;
     int64_t id = 0, next = 0;
 
@@ -142,25 +142,24 @@ Test(faults, a_session_that_the_servers_ended)
     cr_assert_eq(connect_by_proxy(TTL_MS, "pass"), DLOCK_OK, "%s", rig.err.message);
     want_rc(&rig, ZK_CREATE, BASE "/x", ZOO_EPHEMERAL, ZOK);
     id = state_of(&rig).session_id;
-    watcher = zk_flight_watcher_new(rig.link);
-    flight = flight_of(ZK_GET, BASE "/x");
-    zk_flight_call(flight, 0)->watcher = watcher;
+    watcher = zk_watcher_new(rig.link);
+    exchange = exchange_of(ZK_GET, BASE "/x");
+    zk_exchange_call(exchange, 0)->watcher = watcher;
     next = id;
-    cr_assert_eq(run_in(&rig, flight, &next, 1000), DLOCK_OK, "%s", rig.err.message);
-    zk_flight_free(flight);
+    cr_assert_eq(run_in(&rig, exchange, &next, 1000), DLOCK_OK, "%s", rig.err.message);
+    zk_exchange_free(exchange);
     cr_assert(dlt_proxy_tell(&proxy, "blackhole both"), "%s", proxy.answer);
     await_end_of(&other, BASE "/x");
     cr_assert_leq(state_of(&rig).until_ns, dlt_host_now(&rig.host), "it was not too long");
     cr_assert_eq(state_of(&rig).session_id, id, "nobody has said so yet");
     cr_assert(dlt_proxy_tell(&proxy, "pass"), "%s", proxy.answer);
-    cr_assert_eq(
-        zk_flight_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 5000)),
-        DLOCK_OK);
-    zk_flight_watcher_free(rig.link, watcher);
+    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 5000)),
+                 DLOCK_OK);
+    zk_watcher_free(rig.link, watcher);
     cr_assert_neq(await_session(&rig, id, 5000), id);
-    flight = flight_of(ZK_EXISTS, BASE "/x");
-    cr_assert_eq(run_in(&rig, flight, &id, 1000), DLOCK_LOST);
-    zk_flight_free(flight);
+    exchange = exchange_of(ZK_EXISTS, BASE "/x");
+    cr_assert_eq(run_in(&rig, exchange, &id, 1000), DLOCK_LOST);
+    zk_exchange_free(exchange);
     rig_close(&other);
     close_rig();
     (void)dlt_proxy_stop(&proxy);
@@ -169,7 +168,7 @@ Test(faults, a_session_that_the_servers_ended)
 Test(faults, a_server_that_comes_back_has_the_session)
 {
     struct zk_watcher *watcher = NULL;
-    struct zk_flight *flight = NULL;
+    struct zk_exchange *exchange = NULL;
     struct zk_wait *where = NULL;
     int64_t id = 0;
 
@@ -179,29 +178,26 @@ Test(faults, a_server_that_comes_back_has_the_session)
     cr_assert_eq(rig_connect(&rig, 5000), DLOCK_OK, "%s", rig.err.message);
     make_base(&rig);
     want_rc(&rig, ZK_CREATE, BASE "/x", ZOO_EPHEMERAL, ZOK);
-    watcher = zk_flight_watcher_new(rig.link);
-    flight = flight_of(ZK_GET, BASE "/x");
-    zk_flight_call(flight, 0)->watcher = watcher;
-    cr_assert_eq(run_in(&rig, flight, &id, 1000), DLOCK_OK, "%s", rig.err.message);
-    zk_flight_free(flight);
+    watcher = zk_watcher_new(rig.link);
+    exchange = exchange_of(ZK_GET, BASE "/x");
+    zk_exchange_call(exchange, 0)->watcher = watcher;
+    cr_assert_eq(run_in(&rig, exchange, &id, 1000), DLOCK_OK, "%s", rig.err.message);
+    zk_exchange_free(exchange);
     dlt_zk_kill(&server, 0);
     cr_assert(await_connected(&rig, false, 2000));
     cr_assert_eq(state_of(&rig).session_id, id);
-    cr_assert_eq(
-        zk_flight_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 100)),
-        DLOCK_TIMEOUT, "a lost connection is no change of the node");
+    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 100)),
+                 DLOCK_TIMEOUT, "a lost connection is no change of the node");
     cr_assert(dlt_zk_again(&server, 0), "%s", server.why);
     cr_assert(await_connected(&rig, true, 5000));
     cr_assert_eq(state_of(&rig).session_id, id);
     want_rc(&rig, ZK_EXISTS, BASE "/x", 0, ZOK);
-    cr_assert_eq(
-        zk_flight_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 100)),
-        DLOCK_TIMEOUT);
+    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 100)),
+                 DLOCK_TIMEOUT);
     want_rc(&rig, ZK_DELETE, BASE "/x", 0, ZOK);
-    cr_assert_eq(
-        zk_flight_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 2000)),
-        DLOCK_OK);
-    zk_flight_watcher_free(rig.link, watcher);
+    cr_assert_eq(zk_watcher_await(rig.link, watcher, &where, &never, dlt_host_in(&rig.host, 2000)),
+                 DLOCK_OK);
+    zk_watcher_free(rig.link, watcher);
     close_rig();
 }
 
@@ -241,7 +237,7 @@ Test(faults, a_connection_that_breaks_ends_what_is_under_way)
         {ZK_CREATE, DLOCK_UNKNOWN}, {ZK_DELETE, DLOCK_UNKNOWN}, {ZK_GET, DLOCK_UNAVAILABLE}};
 
     for (size_t i = 0; i < 3; i++) {
-        struct zk_flight *flight = NULL;
+        struct zk_exchange *exchange = NULL;
         pthread_t thread;
         int64_t begun = 0, id = 0;
 
@@ -250,12 +246,12 @@ Test(faults, a_connection_that_breaks_ends_what_is_under_way)
         rig_open(&rig);
         dlt_zk_pause(&server, 0, true);
         cr_assert_eq(pthread_create(&thread, NULL, kill_soon, NULL), 0);
-        flight = flight_of(cases[i].op, BASE "/x");
+        exchange = exchange_of(cases[i].op, BASE "/x");
         begun = now_ms();
-        cr_assert_eq(run_in(&rig, flight, &id, 30000), cases[i].status, "%s", rig.err.message);
+        cr_assert_eq(run_in(&rig, exchange, &id, 30000), cases[i].status, "%s", rig.err.message);
         cr_assert(dlt_took_within(now_ms() - begun, 15000), "%s", dlt_within_text());
         cr_assert_neq(id, 0);
-        zk_flight_free(flight);
+        zk_exchange_free(exchange);
         (void)pthread_join(thread, NULL);
         close_rig();
     }
@@ -267,15 +263,16 @@ Test(faults, C4_nothing_is_sent_on_a_connection_that_has_ended)
     cr_assert_eq(connect_by_proxy(15000, "pass"), DLOCK_OK, "%s", rig.err.message);
     make_base(&rig);
     for (int i = 0; i < 20; i++) {
-        struct zk_flight *flight = flight_of(ZK_CREATE, BASE "/x");
+        struct zk_exchange *exchange = exchange_of(ZK_CREATE, BASE "/x");
         int64_t id = 0;
 
-        zk_flight_call(flight, 0)->flags |= ZOO_SEQUENCE;
+        zk_exchange_call(exchange, 0)->flags |= ZOO_SEQUENCE;
         cr_assert(dlt_proxy_tell(&proxy, "kill %s", i % 2 == 0 ? "rst" : "fin"), "%s",
                   proxy.answer);
         dlt_sleep_ms(5);
-        cr_assert_eq(run_in(&rig, flight, &id, 5000), DLOCK_OK, "round %d: %s", i, rig.err.message);
-        zk_flight_free(flight);
+        cr_assert_eq(run_in(&rig, exchange, &id, 5000), DLOCK_OK, "round %d: %s", i,
+                     rig.err.message);
+        zk_exchange_free(exchange);
     }
     close_rig();
     (void)dlt_proxy_stop(&proxy);
@@ -286,19 +283,19 @@ struct ended {
     int rc;
 };
 
-static void on_end(struct zk_flight *flight, void *arg)
+static void on_end(struct zk_exchange *exchange, void *arg)
 {
     struct ended *ended = arg;
-    struct zk_flight *next = flight_of(ZK_EXISTS, BASE);
+    struct zk_exchange *next = exchange_of(ZK_EXISTS, BASE);
 
-    ended->rc = zk_flight_call(flight, 0)->rc;
-    zk_flight_free(flight);
-    if (!zk_flight_begin(next, on_end, ended)) /* the connection is lost */
-        zk_flight_free(next);
+    ended->rc = zk_exchange_call(exchange, 0)->rc;
+    zk_exchange_free(exchange);
+    if (!zk_exchange_begin(next, on_end, ended)) /* the connection is lost */
+        zk_exchange_free(next);
     ended->count++;
 }
 
-Test(faults, flights_that_nobody_waits_for_end_with_the_connection)
+Test(faults, exchanges_that_nobody_waits_for_end_with_the_connection)
 {
     struct ended ended = {0};
 
@@ -306,7 +303,7 @@ Test(faults, flights_that_nobody_waits_for_end_with_the_connection)
     dlt_zk_pause(&server, 0, true);
     zk_link_lock(rig.link);
     for (int i = 0; i < 3; i++)
-        cr_assert(zk_flight_begin(flight_of(ZK_CREATE, BASE "/x"), on_end, &ended));
+        cr_assert(zk_exchange_begin(exchange_of(ZK_CREATE, BASE "/x"), on_end, &ended));
     zk_link_unlock(rig.link);
     dlt_zk_kill(&server, 0);
     for (int i = 0; i < 1000 && ended.count < 3; i++)
@@ -317,14 +314,14 @@ Test(faults, flights_that_nobody_waits_for_end_with_the_connection)
     cr_assert_eq(ended.count, 3);
 }
 
-Test(faults, close_ends_flights_that_nobody_waits_for)
+Test(faults, close_ends_exchanges_that_nobody_waits_for)
 {
     struct ended ended = {0};
 
     rig_open(&rig);
     dlt_zk_pause(&server, 0, true);
     zk_link_lock(rig.link);
-    cr_assert(zk_flight_begin(flight_of(ZK_CREATE, BASE "/x"), on_end, &ended));
+    cr_assert(zk_exchange_begin(exchange_of(ZK_CREATE, BASE "/x"), on_end, &ended));
     zk_link_unlock(rig.link);
     close_rig();
     cr_assert_eq(ended.count, 1);

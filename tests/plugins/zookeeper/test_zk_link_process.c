@@ -86,11 +86,11 @@ Test(cluster, until_ns_stands_still_while_the_leader_is_stopped, .timeout = 60)
     dlt_zk_pause(&server, (unsigned)leader, true);
     until_ns = state_of(&rig).until_ns;
     for (int i = 0; i < 5; i++) {
-        struct zk_flight *flight = flight_of(ZK_EXISTS, BASE);
+        struct zk_exchange *exchange = exchange_of(ZK_EXISTS, BASE);
         int64_t id = 0;
 
-        (void)run_in(&rig, flight, &id, 50);
-        zk_flight_free(flight);
+        (void)run_in(&rig, exchange, &id, 50);
+        zk_exchange_free(exchange);
         dlt_sleep_ms(TICK_MS / 2);
     }
     cr_assert_leq(state_of(&rig).until_ns, until_ns + TICK_MS * DLT_NS_PER_MS);

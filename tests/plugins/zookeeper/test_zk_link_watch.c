@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/flight.c plugins/zookeeper/connection.c */
+/* Tests: plugins/zookeeper/exchange.c plugins/zookeeper/connection.c */
 /* Watchers of a link to a server that works. */
 #include "connection.h"
 #include "link_fixture.h"
@@ -25,15 +25,15 @@ TestSuite(watcher, .init = set_up, .fini = tear_down);
 
 static struct zk_watcher *watch_on(struct rig *on, enum zk_op op, const char *path, int rc)
 {
-    struct zk_watcher *watcher = zk_flight_watcher_new(on->link);
-    struct zk_flight *flight = zk_flight_new(on->link, 1);
-    struct zk_call *call = zk_flight_add(flight, op, path);
+    struct zk_watcher *watcher = zk_watcher_new(on->link);
+    struct zk_exchange *exchange = zk_exchange_new(on->link, 1);
+    struct zk_call *call = zk_exchange_add(exchange, op, path);
     int64_t id = 0;
 
     call->watcher = watcher;
-    cr_assert_eq(run_in(on, flight, &id, 2000), DLOCK_OK, "%s", on->err.message);
+    cr_assert_eq(run_in(on, exchange, &id, 2000), DLOCK_OK, "%s", on->err.message);
     cr_assert_eq(call->rc, rc);
-    zk_flight_free(flight);
+    zk_exchange_free(exchange);
     return watcher;
 }
 
@@ -47,8 +47,7 @@ static enum dlock_status await_for(struct zk_watcher *watcher, int64_t ms)
     static const bool interrupted;
     struct zk_wait *where = NULL;
 
-    return zk_flight_watcher_await(rig.link, watcher, &where, &interrupted,
-                                   dlt_host_in(&rig.host, ms));
+    return zk_watcher_await(rig.link, watcher, &where, &interrupted, dlt_host_in(&rig.host, ms));
 }
 
 static void *delete_soon(void *path)
@@ -81,7 +80,7 @@ Test(watcher, a_watcher_hears_of_the_end_of_its_node)
         cr_assert_eq(await_for(watcher, 5000), DLOCK_OK);
         cr_assert_geq(dlt_host_now(&rig.host) - begun_ns, 40 * DLT_NS_PER_MS);
         cr_assert_eq(await_for(watcher, 5000), DLOCK_OK, "it has fired");
-        zk_flight_watcher_free(rig.link, watcher);
+        zk_watcher_free(rig.link, watcher);
         (void)pthread_join(thread, NULL);
     }
 }
@@ -94,18 +93,18 @@ Test(watcher, a_watcher_of_a_node_that_is_not_there)
     want_rc(&rig, ZK_CREATE, BASE "/absent", ZOO_EPHEMERAL, ZOK);
     cr_assert_eq(await_for(exists, 1000), DLOCK_OK);
     cr_assert_eq(await_for(get, 20), DLOCK_TIMEOUT);
-    zk_flight_watcher_free(rig.link, get);
-    zk_flight_watcher_free(rig.link, exists);
+    zk_watcher_free(rig.link, get);
+    zk_watcher_free(rig.link, exists);
 }
 
 Test(watcher, watchers_that_nobody_needs_any_more)
 {
     want_rc(&rig, ZK_CREATE, BASE "/many", ZOO_EPHEMERAL, ZOK);
     for (int i = 0; i < 200; i++)
-        zk_flight_watcher_free(rig.link, watch(ZK_GET, BASE "/many", ZOK));
+        zk_watcher_free(rig.link, watch(ZK_GET, BASE "/many", ZOK));
     want_rc(&rig, ZK_DELETE, BASE "/many", 0, ZOK);
     for (int i = 0; i < 50; i++)
-        zk_flight_watcher_free(rig.link, zk_flight_watcher_new(rig.link));
+        zk_watcher_free(rig.link, zk_watcher_new(rig.link));
     want_rc(&rig, ZK_EXISTS, BASE, 0, ZOK);
 }
 
@@ -119,7 +118,7 @@ Test(watcher, the_end_of_a_session_is_an_event)
     zk_link_end(rig.link);
     zk_link_unlock(rig.link);
     cr_assert_eq(await_for(watcher, 1000), DLOCK_OK);
-    zk_flight_watcher_free(rig.link, watcher);
+    zk_watcher_free(rig.link, watcher);
 }
 
 struct interrupted {
@@ -135,7 +134,7 @@ static void *interrupt_soon(void *arg)
     zk_link_lock(rig.link);
     interrupted->sticky = true;
     if (interrupted->where != NULL)
-        zk_flight_watcher_interrupt(interrupted->where);
+        zk_watcher_interrupt(interrupted->where);
     zk_link_unlock(rig.link);
     return NULL;
 }
@@ -153,14 +152,14 @@ Test(watcher, a_wait_is_interrupted)
     for (int i = 0; i < 2; i++) { /* the second one does not begin to wait */
         const int64_t begun_ns = dlt_host_now(&rig.host);
 
-        cr_assert_eq(zk_flight_watcher_await(rig.link, watcher, &interrupted.where,
-                                             &interrupted.sticky, dlt_host_in(&rig.host, 5000)),
+        cr_assert_eq(zk_watcher_await(rig.link, watcher, &interrupted.where, &interrupted.sticky,
+                                      dlt_host_in(&rig.host, 5000)),
                      DLOCK_CANCELED);
         cr_assert(dlt_host_within(&rig.host, begun_ns, 3000), "%s", dlt_within_text());
         cr_assert_eq(interrupted.where, NULL);
     }
     (void)pthread_join(thread, NULL);
-    zk_flight_watcher_free(rig.link, watcher);
+    zk_watcher_free(rig.link, watcher);
 }
 
 static void *hang_up_soon(void *arg)
@@ -193,12 +192,11 @@ Test(watcher, a_connection_that_ends_while_a_waiter_leads)
                  DLOCK_OK);
     watcher = watch_on(&slow, ZK_GET, BASE "/kept", ZOK);
     cr_assert_eq(pthread_create(&thread, NULL, hang_up_soon, slow.link), 0);
-    (void)zk_flight_watcher_await(slow.link, watcher, &where, &interrupted,
-                                  dlt_host_in(&slow.host, 150));
+    (void)zk_watcher_await(slow.link, watcher, &where, &interrupted, dlt_host_in(&slow.host, 150));
     (void)pthread_join(thread, NULL);
     begun_ns = dlt_host_now(&slow.host);
     cr_assert(await_connected(&slow, true, 5000));
     cr_assert(dlt_host_within(&slow.host, begun_ns, 1000), "%s", dlt_within_text());
-    zk_flight_watcher_free(slow.link, watcher);
+    zk_watcher_free(slow.link, watcher);
     rig_close(&slow);
 }

@@ -41,7 +41,7 @@ Test(waiters, in_order_with_mode_and_label)
     cr_assert_str_eq(waiters[0].owner, "63636363636363636363636363636363");
 }
 
-/* Those of other programs, too, and more than one flight has. */
+/* Those of other programs, too, and more than one exchange has. */
 Test(waiters, behind_many_readers)
 {
     char label[24];

@@ -2,35 +2,35 @@
 /* Tests: plugins/zookeeper/admin.c */
 /*
  * A look at holders is two exchanges. Is a holder that goes between them reported as one that
- * nobody knows anything of? (C20, C24.) The linker puts our zk_flight_run before that of the
+ * nobody knows anything of? (C20, C24.) The linker puts our zk_exchange_run before that of the
  * plugin.
  */
 #include "admin_fixture.h"
-#include "flight.h"
+#include "exchange.h"
 
 #define MOST 8
 
-enum dlock_status __real_zk_flight_run(struct zk_flight *flight, int64_t *id, int64_t deadline_ns,
-                                       struct dlock_error *err);
-enum dlock_status __wrap_zk_flight_run(struct zk_flight *flight, int64_t *id, int64_t deadline_ns,
-                                       struct dlock_error *err);
+enum dlock_status __real_zk_exchange_run(struct zk_exchange *exchange, int64_t *id,
+                                         int64_t deadline_ns, struct dlock_error *err);
+enum dlock_status __wrap_zk_exchange_run(struct zk_exchange *exchange, int64_t *id,
+                                         int64_t deadline_ns, struct dlock_error *err);
 
 static struct dlt_holder holders[MOST];
 static struct dlt_queued waiters[MOST];
 static size_t count;
-static void (*between)(void); /* before each flight that reads nodes */
+static void (*between)(void); /* before each exchange that reads nodes */
 static int times;             /* so often */
 
-enum dlock_status __wrap_zk_flight_run(struct zk_flight *flight, int64_t *id, int64_t deadline_ns,
-                                       struct dlock_error *err)
+enum dlock_status __wrap_zk_exchange_run(struct zk_exchange *exchange, int64_t *id,
+                                         int64_t deadline_ns, struct dlock_error *err)
 {
-    const enum zk_op op = zk_flight_call(flight, 0)->op;
+    const enum zk_op op = zk_exchange_call(exchange, 0)->op;
 
     if ((op == ZK_EXISTS || op == ZK_GET) && times > 0) {
         times--;
         between();
     }
-    return __real_zk_flight_run(flight, id, deadline_ns, err);
+    return __real_zk_exchange_run(exchange, id, deadline_ns, err);
 }
 
 static void before_each_read(int n, void (*act)(void))

@@ -206,7 +206,7 @@ Test(parents, names_are_containers_and_the_base_is_not)
 
 Test(parents, with_raw_keys_the_parts_of_a_name_are_containers)
 {
-    static char deep[255]; /* more levels than a flight has */
+    static char deep[255]; /* more levels than an exchange has */
 
     open_reaped("raw");
     dlt_session_close(&s);

@@ -267,13 +267,13 @@ zookeeper="dlock_plugin_zookeeper with_server test_zk_queue test_zk_slots test_z
 # session would hold them back.
 mutant 31 "a renewal believes a follower" "$zookeeper" \
     "test_zk_follower 1" \
-    plugins/zookeeper/renew.c "zk_flight_add(batch->flight, ZK_SYNC, path);" \
-    "zk_flight_add(batch->flight, ZK_EXISTS, path);" \
+    plugins/zookeeper/renew.c "zk_exchange_add(batch->exchange, ZK_SYNC, path);" \
+    "zk_exchange_add(batch->exchange, ZK_EXISTS, path);" \
     plugins/zookeeper/heard.c "    add(heard, sent_ns, answered_ns);" \
     "    add(heard, sent_ns, answered_ns);
     prove(heard, sent_ns);" \
-    plugins/zookeeper/link.c 'zk_flight_add(flight, ZK_SYNC, "/")' \
-    'zk_flight_add(flight, ZK_EXISTS, "/")'
+    plugins/zookeeper/link.c 'zk_exchange_add(exchange, ZK_SYNC, "/")' \
+    'zk_exchange_add(exchange, ZK_EXISTS, "/")'
 
 mutant 32 "fences by the sequence, which begins anew with its parent" "$zookeeper" \
     "with_server zookeeper -- test_zk_slots --filter '*/TRY_6_the_fences*'" \
@@ -303,9 +303,9 @@ mutant 36 "an unlock without an answer is the end of it" "$zookeeper" \
 
 mutant 57 "an element of a batch says what is true of the others" "dlock_plugin_zookeeper with_server test_zk_batch" \
     "with_server zookeeper -- test_zk_batch --filter '*/BAT_2_an_element*'" \
-    plugins/zookeeper/flight.c "    status = outcome(flight, first, count, err);" \
+    plugins/zookeeper/exchange.c "    status = outcome(exchange, first, count, err);" \
     "    (void)count;
-    status = outcome(flight, first, flight->count - first, err);"
+    status = outcome(exchange, first, exchange->count - first, err);"
 
 mutant 40 "a batch gives back what others hold" "$mysql" \
     "$(slots mysql mariadb batch_each_its_own 'mysql://u:secret@127.0.0.1:{port}/locks?strategy=row')" \

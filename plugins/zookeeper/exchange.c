@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "flight.h"
+#include "exchange.h"
 
 #include "connection.h"
 #include "lib/time.h"
@@ -93,7 +93,7 @@ static void answer_free(struct zk_call *call)
 
 /* ---- watchers ---- */
 
-struct zk_watcher *zk_flight_watcher_new(struct zk_link *link)
+struct zk_watcher *zk_watcher_new(struct zk_link *link)
 {
     struct zk_watcher *watcher = calloc(1, sizeof *watcher);
 
@@ -154,7 +154,7 @@ static void library_remove(const struct zk_link *link, struct zk_watcher *watche
         watcher->pending = false;
 }
 
-void zk_flight_watcher_free(struct zk_link *link, struct zk_watcher *watcher)
+void zk_watcher_free(struct zk_link *link, struct zk_watcher *watcher)
 {
     if (watcher == NULL)
         return;
@@ -186,7 +186,7 @@ static void watcher_answer(struct zk_link *link, struct zk_watcher *watcher, boo
         end(watcher);
 }
 
-void zk_flight_watcher_fire_all(struct zk_link *link)
+void zk_watcher_fire_all(struct zk_link *link)
 {
     for (struct zk_watcher *at = link->watchers; at != NULL; at = at->next) {
         if (at->pending)
@@ -194,20 +194,20 @@ void zk_flight_watcher_fire_all(struct zk_link *link)
     }
 }
 
-void zk_flight_watcher_forget_all(struct zk_link *link)
+void zk_watcher_forget_all(struct zk_link *link)
 {
     struct zk_watcher *next = NULL;
 
-    zk_flight_watcher_fire_all(link);
+    zk_watcher_fire_all(link);
     for (struct zk_watcher *at = link->watchers; at != NULL; at = next) {
         next = at->next;
         end(at);
     }
 }
 
-enum dlock_status zk_flight_watcher_await(struct zk_link *link, struct zk_watcher *watcher,
-                                          struct zk_wait **where, const bool *interrupted,
-                                          int64_t deadline_ns)
+enum dlock_status zk_watcher_await(struct zk_link *link, struct zk_watcher *watcher,
+                                   struct zk_wait **where, const bool *interrupted,
+                                   int64_t deadline_ns)
 {
     struct zk_wait wait = {.link = link};
     enum dlock_status status = DLOCK_TIMEOUT;
@@ -237,7 +237,7 @@ enum dlock_status zk_flight_watcher_await(struct zk_link *link, struct zk_watche
     return status;
 }
 
-void zk_flight_watcher_interrupt(struct zk_wait *wait)
+void zk_watcher_interrupt(struct zk_wait *wait)
 {
     wait->interrupted = true;
     zk_connection_signal(wait->link, &wait->cond);
@@ -296,101 +296,101 @@ static const char *hint_of(int rc)
     }
 }
 
-enum dlock_status zk_flight_fail(struct dlock_error *err, int rc, const char *what,
-                                 const char *path)
+enum dlock_status zk_exchange_fail(struct dlock_error *err, int rc, const char *what,
+                                   const char *path)
 {
     return dlock_fail(err, ZK_ORIGIN, status_of(rc), rc, "%s %s: %s%s", what, path, zerror(rc),
                       hint_of(rc));
 }
 
-struct zk_flight {
-    struct zk_flight *next, **at; /* the link's list, while open > 0 */
+struct zk_exchange {
+    struct zk_exchange *next, **at; /* the link's list, while open > 0 */
     struct zk_link *link;
     pthread_cond_t ended;
     size_t count, most;
     size_t open;   /* calls that the library has */
     bool given_up; /* its calls are not changed any more */
     bool freed;    /* by its user */
-    void (*on_end)(struct zk_flight *flight, void *arg);
+    void (*on_end)(struct zk_exchange *exchange, void *arg);
     void *arg;
     struct zk_call calls[];
 };
 
 /* ---- memory ---- */
 
-struct zk_flight *zk_flight_new(struct zk_link *link, size_t most)
+struct zk_exchange *zk_exchange_new(struct zk_link *link, size_t most)
 {
-    struct zk_flight *flight = calloc(1, sizeof *flight + most * sizeof flight->calls[0]);
+    struct zk_exchange *exchange = calloc(1, sizeof *exchange + most * sizeof exchange->calls[0]);
 
-    if (flight == NULL)
+    if (exchange == NULL)
         return NULL;
-    if (dl_deadline_cond_init(&flight->ended) != 0) {
-        free(flight);
+    if (dl_deadline_cond_init(&exchange->ended) != 0) {
+        free(exchange);
         return NULL;
     }
-    flight->link = link;
-    flight->most = most;
-    return flight;
+    exchange->link = link;
+    exchange->most = most;
+    return exchange;
 }
 
-static void destroy(struct zk_flight *flight)
+static void destroy(struct zk_exchange *exchange)
 {
-    for (size_t i = 0; i < flight->count; i++) {
-        answer_free(&flight->calls[i]);
-        free(flight->calls[i].path);
-        free(flight->calls[i].value);
+    for (size_t i = 0; i < exchange->count; i++) {
+        answer_free(&exchange->calls[i]);
+        free(exchange->calls[i].path);
+        free(exchange->calls[i].value);
     }
-    (void)pthread_cond_destroy(&flight->ended);
-    free(flight);
+    (void)pthread_cond_destroy(&exchange->ended);
+    free(exchange);
 }
 
-/* A flight that was not given up has no open calls, and no other thread knows it. */
-void zk_flight_free(struct zk_flight *flight)
+/* An exchange that was not given up has no open calls, and no other thread knows it. */
+void zk_exchange_free(struct zk_exchange *exchange)
 {
     struct zk_link *link = NULL;
     bool open = false;
 
-    if (flight == NULL)
+    if (exchange == NULL)
         return;
-    if (flight->given_up) {
-        link = flight->link;
+    if (exchange->given_up) {
+        link = exchange->link;
         zk_connection_lock(link);
-        flight->freed = true;
-        open = flight->open > 0;
+        exchange->freed = true;
+        open = exchange->open > 0;
         zk_connection_unlock(link);
     }
     if (!open)
-        destroy(flight);
+        destroy(exchange);
 }
 
-static struct zk_call *add(struct zk_flight *flight, enum zk_op op, char *path)
+static struct zk_call *add(struct zk_exchange *exchange, enum zk_op op, char *path)
 {
-    struct zk_call *call = &flight->calls[flight->count];
+    struct zk_call *call = &exchange->calls[exchange->count];
 
     if (path == NULL)
         return NULL;
-    *call = (struct zk_call){.op = op, .path = path, .flight = flight};
-    flight->count++;
+    *call = (struct zk_call){.op = op, .path = path, .exchange = exchange};
+    exchange->count++;
     return call;
 }
 
-struct zk_call *zk_flight_add(struct zk_flight *flight, enum zk_op op, const char *path)
+struct zk_call *zk_exchange_add(struct zk_exchange *exchange, enum zk_op op, const char *path)
 {
-    return flight->count < flight->most ? add(flight, op, strdup(path)) : NULL;
+    return exchange->count < exchange->most ? add(exchange, op, strdup(path)) : NULL;
 }
 
-struct zk_call *zk_flight_add_child(struct zk_flight *flight, enum zk_op op, const char *parent,
-                                    const char *child)
+struct zk_call *zk_exchange_add_child(struct zk_exchange *exchange, enum zk_op op,
+                                      const char *parent, const char *child)
 {
     const size_t size = strlen(parent) + 1 + strlen(child) + 1;
-    char *path = flight->count < flight->most ? malloc(size) : NULL;
+    char *path = exchange->count < exchange->most ? malloc(size) : NULL;
 
     if (path != NULL)
         (void)snprintf(path, size, "%s/%s", parent, child);
-    return add(flight, op, path);
+    return add(exchange, op, path);
 }
 
-bool zk_flight_value(struct zk_call *call, const char *data, size_t len)
+bool zk_exchange_value(struct zk_call *call, const char *data, size_t len)
 {
     call->value = malloc(len > 0 ? len : 1);
     if (call->value == NULL)
@@ -402,32 +402,32 @@ bool zk_flight_value(struct zk_call *call, const char *data, size_t len)
     return true;
 }
 
-struct zk_call *zk_flight_call(struct zk_flight *flight, size_t i)
+struct zk_call *zk_exchange_call(struct zk_exchange *exchange, size_t i)
 {
-    return i < flight->count ? &flight->calls[i] : NULL;
+    return i < exchange->count ? &exchange->calls[i] : NULL;
 }
 
 /* ---- the end of calls ---- */
 
-static void flight_end(struct zk_flight *flight)
+static void exchange_end(struct zk_exchange *exchange)
 {
-    *flight->at = flight->next;
-    if (flight->next != NULL)
-        flight->next->at = flight->at;
-    if (flight->freed)
-        destroy(flight);
-    else if (flight->on_end != NULL)
-        flight->on_end(flight, flight->arg);
+    *exchange->at = exchange->next;
+    if (exchange->next != NULL)
+        exchange->next->at = exchange->at;
+    if (exchange->freed)
+        destroy(exchange);
+    else if (exchange->on_end != NULL)
+        exchange->on_end(exchange, exchange->arg);
     else
-        zk_connection_signal(flight->link, &flight->ended);
+        zk_connection_signal(exchange->link, &exchange->ended);
 }
 
-/* rc: of the library. taken: false: there was no memory for a copy of the answer. The flight may be
- * gone afterwards. */
+/* rc: of the library. taken: false: there was no memory for a copy of the answer. The exchange may
+ * be gone afterwards. */
 static void call_end(struct zk_call *call, int rc, bool taken)
 {
-    struct zk_flight *flight = call->flight;
-    struct zk_link *link = flight->link;
+    struct zk_exchange *exchange = call->exchange;
+    struct zk_link *link = exchange->link;
 
     if (rc == ZSESSIONCLOSEDREQUIRESASLAUTH)
         zk_connection_refuse(link);
@@ -436,12 +436,12 @@ static void call_end(struct zk_call *call, int rc, bool taken)
     if (call->watcher != NULL)
         watcher_answer(link, call->watcher, rc == ZOK || (rc == ZNONODE && call->op == ZK_EXISTS));
     call->open = false;
-    if (!flight->given_up) {
+    if (!exchange->given_up) {
         call->rc = taken ? rc : ZMARSHALLINGERROR;
         call->done = true;
     }
-    if (--flight->open == 0)
-        flight_end(flight);
+    if (--exchange->open == 0)
+        exchange_end(exchange);
 }
 
 /* ---- completions of the library ---- */
@@ -459,7 +459,7 @@ static struct zk_call *call_of(const void *data)
 
 static bool wants(const struct zk_call *call, int rc)
 {
-    return rc == ZOK && !call->flight->given_up;
+    return rc == ZOK && !call->exchange->given_up;
 }
 
 static void on_void(int rc, const void *data)
@@ -538,7 +538,7 @@ static int watched_send(zhandle_t *handle, struct zk_call *call)
         rc = zoo_awget(handle, call->path, watcher_hear, watcher, on_value, call);
     if (rc != ZOK && rc != ZMARSHALLINGERROR) {
         call->watcher = NULL;
-        watcher_answer(call->flight->link, watcher, false);
+        watcher_answer(call->exchange->link, watcher, false);
     }
     return rc;
 }
@@ -574,30 +574,30 @@ static int call_send(struct zk_link *link, struct zk_call *call)
 
 /* The library may have a call that it says it has no memory for. The call is in doubt then, and the
  * connection is ended, so that the library answers soon. */
-static void send_all(struct zk_flight *flight)
+static void send_all(struct zk_exchange *exchange)
 {
-    struct zk_link *link = flight->link;
+    struct zk_link *link = exchange->link;
     const int64_t now_ns = zk_connection_now(link);
 
-    for (size_t i = 0; i < flight->count; i++) {
-        struct zk_call *call = &flight->calls[i];
+    for (size_t i = 0; i < exchange->count; i++) {
+        struct zk_call *call = &exchange->calls[i];
 
         call->sent_ns = now_ns;
         call->rc = call_send(link, call);
         call->open = call->rc == ZOK || call->rc == ZMARSHALLINGERROR;
         call->done = !call->open;
         if (call->open)
-            flight->open++;
+            exchange->open++;
         if (call->rc == ZMARSHALLINGERROR)
             zk_connection_hang_up(link);
     }
-    if (flight->open == 0)
+    if (exchange->open == 0)
         return;
-    flight->next = link->flights;
-    flight->at = &link->flights;
-    if (flight->next != NULL)
-        flight->next->at = &flight->next;
-    link->flights = flight;
+    exchange->next = link->exchanges;
+    exchange->at = &link->exchanges;
+    if (exchange->next != NULL)
+        exchange->next->at = &exchange->next;
+    link->exchanges = exchange;
 }
 
 /* The library keeps calls that are made without a connection, and sends them later. */
@@ -606,27 +606,27 @@ static bool can_send(const struct zk_link *link)
     return link->connected && !link->ending && zoo_state(link->handle) == ZOO_CONNECTED_STATE;
 }
 
-bool zk_flight_begin(struct zk_flight *flight, void (*on_end)(struct zk_flight *flight, void *arg),
-                     void *arg)
+bool zk_exchange_begin(struct zk_exchange *exchange,
+                       void (*on_end)(struct zk_exchange *exchange, void *arg), void *arg)
 {
-    struct zk_link *link = flight->link;
+    struct zk_link *link = exchange->link;
 
     zk_connection_recheck(link);
     if (!can_send(link))
         return false;
-    send_all(flight);
-    if (flight->open == 0)
+    send_all(exchange);
+    if (exchange->open == 0)
         return false;
-    flight->on_end = on_end;
-    flight->arg = arg;
+    exchange->on_end = on_end;
+    exchange->arg = arg;
     zk_connection_wake(link);
     return true;
 }
 
-void zk_flight_end_all(struct zk_link *link)
+void zk_exchange_end_all(struct zk_link *link)
 {
-    while (link->flights != NULL) {
-        struct zk_call *call = link->flights->calls;
+    while (link->exchanges != NULL) {
+        struct zk_call *call = link->exchanges->calls;
 
         while (!call->open)
             call++;
@@ -636,18 +636,18 @@ void zk_flight_end_all(struct zk_link *link)
 
 /* ---- running ---- */
 
-static void await(struct zk_flight *flight, int64_t deadline_ns)
+static void await(struct zk_exchange *exchange, int64_t deadline_ns)
 {
-    struct zk_link *link = flight->link;
+    struct zk_link *link = exchange->link;
 
-    while (flight->open > 0) {
+    while (exchange->open > 0) {
         const int64_t left_ns = deadline_ns - zk_connection_now(link);
 
         if (left_ns <= 0)
             break;
-        zk_connection_sleep(link, &flight->ended, left_ns);
+        zk_connection_sleep(link, &exchange->ended, left_ns);
     }
-    flight->given_up = flight->open > 0;
+    exchange->given_up = exchange->open > 0;
     zk_connection_hand_over(link);
 }
 
@@ -659,10 +659,10 @@ static const char *op_name(const struct zk_call *call)
     return names[call->op];
 }
 
-static enum dlock_status fail(const struct zk_flight *flight, const struct zk_call *call,
+static enum dlock_status fail(const struct zk_exchange *exchange, const struct zk_call *call,
                               enum dlock_status status, struct dlock_error *err)
 {
-    const struct zk_link *link = flight->link;
+    const struct zk_link *link = exchange->link;
 
     return dlock_fail(err, ZK_ORIGIN, status, call->done ? call->rc : 0, "%s: %s %s: %s",
                       link->server[0] != '\0' ? link->server : link->servers->endpoint,
@@ -670,42 +670,42 @@ static enum dlock_status fail(const struct zk_flight *flight, const struct zk_ca
                       call->done ? zerror(call->rc) : "no answer in time");
 }
 
-static enum dlock_status outcome(const struct zk_flight *flight, size_t first, size_t count,
+static enum dlock_status outcome(const struct zk_exchange *exchange, size_t first, size_t count,
                                  struct dlock_error *err)
 {
     const struct zk_call *unanswered = NULL;
 
     for (size_t i = first; i < first + count; i++) {
-        const struct zk_call *call = &flight->calls[i];
+        const struct zk_call *call = &exchange->calls[i];
         const enum verdict verdict = call->done ? answer_judge(call->rc) : ZK_IN_DOUBT;
 
         if (verdict == ZK_IN_DOUBT && answer_changes(call))
-            return fail(flight, call, DLOCK_UNKNOWN, err);
+            return fail(exchange, call, DLOCK_UNKNOWN, err);
         if (verdict != ZK_ANSWERED && unanswered == NULL)
             unanswered = call;
     }
     if (unanswered == NULL)
         return DLOCK_OK;
-    return fail(flight, unanswered,
+    return fail(exchange, unanswered,
                 unanswered->done && unanswered->rc == ZAUTHFAILED ? DLOCK_AUTH : DLOCK_UNAVAILABLE,
                 err);
 }
 
-enum dlock_status zk_flight_run(struct zk_flight *flight, int64_t *session_id, int64_t deadline_ns,
-                                struct dlock_error *err)
+enum dlock_status zk_exchange_run(struct zk_exchange *exchange, int64_t *session_id,
+                                  int64_t deadline_ns, struct dlock_error *err)
 {
-    struct zk_link *link = flight->link;
+    struct zk_link *link = exchange->link;
     enum dlock_status status = DLOCK_OK;
 
     zk_connection_lock(link);
     status = zk_connection_await(link, *session_id, deadline_ns, err);
     if (status == DLOCK_OK) {
         *session_id = link->session_id;
-        send_all(flight);
+        send_all(exchange);
         (void)zk_connection_poll(link); /* are there bytes left to send? */
         zk_connection_cover(link);
-        await(flight, deadline_ns);
-        status = outcome(flight, 0, flight->count, err);
+        await(exchange, deadline_ns);
+        status = outcome(exchange, 0, exchange->count, err);
         if (status == DLOCK_UNAVAILABLE && link->refused)
             status = zk_connection_judge(link, err);
     }
@@ -713,18 +713,18 @@ enum dlock_status zk_flight_run(struct zk_flight *flight, int64_t *session_id, i
     return status;
 }
 
-enum dlock_status zk_flight_part(const struct zk_flight *flight, size_t first, size_t count,
-                                 enum dlock_status said, const struct dlock_error *why,
-                                 struct dlock_error *err)
+enum dlock_status zk_exchange_part(const struct zk_exchange *exchange, size_t first, size_t count,
+                                   enum dlock_status said, const struct dlock_error *why,
+                                   struct dlock_error *err)
 {
     enum dlock_status status = DLOCK_OK;
 
     if (said == DLOCK_OK)
         return DLOCK_OK;
-    if (flight == NULL || first >= flight->count || flight->calls[first].sent_ns == 0)
+    if (exchange == NULL || first >= exchange->count || exchange->calls[first].sent_ns == 0)
         return dlock_fail(err, why->origin, said, why->code, "%s", why->message);
-    zk_connection_lock(flight->link);
-    status = outcome(flight, first, count, err);
-    zk_connection_unlock(flight->link);
+    zk_connection_lock(exchange->link);
+    status = outcome(exchange, first, count, err);
+    zk_connection_unlock(exchange->link);
     return status;
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flight.h - requests that leave together, and their answers; watchers, which hear of the next
+ * exchange.h - requests that leave together, and their answers; watchers, which hear of the next
  * change of a node; and the statuses of dlock for errors of ZooKeeper.
  */
-#ifndef ZK_FLIGHT_H
-#define ZK_FLIGHT_H
+#ifndef ZK_EXCHANGE_H
+#define ZK_EXCHANGE_H
 
 #include "heard.h"
 #include "link.h"
 
 enum zk_op { ZK_CREATE, ZK_DELETE, ZK_SET, ZK_CHILDREN, ZK_EXISTS, ZK_GET, ZK_SYNC };
 
-/* One request. A call belongs to a flight, lives in its memory, and is not moved. */
+/* One request. A call belongs to an exchange, lives in its memory, and is not moved. */
 struct zk_call {
-    /* Set by zk_flight_add and what follows it. */
+    /* Set by zk_exchange_add and what follows it. */
     enum zk_op op;
-    char *path;       /* malloced with the flight */
+    char *path;       /* malloced with the exchange */
     const char *data; /* ZK_CREATE, ZK_SET: the value; borrowed until the call is begun */
     size_t data_len;
-    char *value;                /* zk_flight_value: what data is then; malloced with the flight */
-    int flags;                  /* of ZK_CREATE: ZOO_EPHEMERAL ... */
-    int version;                /* of ZK_SET: that of the present value; else ZBADVERSION */
+    char *value; /* zk_exchange_value: what data is then; malloced with the exchange */
+    int flags;   /* of ZK_CREATE: ZOO_EPHEMERAL ... */
+    int version; /* of ZK_SET: that of the present value; else ZBADVERSION */
     struct zk_watcher *watcher; /* ZK_EXISTS, ZK_GET: hears of the node; ZK_CHILDREN: of children
                                    that come and go; NULL: none. Only ZK_EXISTS hears of a node that
                                    is not there yet */
@@ -34,30 +34,30 @@ struct zk_call {
     struct String_vector children; /* ZK_CHILDREN: a copy */
 
     /* Under the mutex of the link. */
-    struct zk_flight *flight;
+    struct zk_exchange *exchange;
     bool open; /* the library has it */
     int64_t sent_ns;
 };
 
-#define ZK_FLIGHT_MOST 128
+#define ZK_EXCHANGE_MOST 128
 
 /*
- * Calls that leave together, and are executed in this order. A flight that was given up at its
+ * Calls that leave together, and are executed in this order. An exchange that was given up at its
  * deadline lives on until its last answer is there.
  */
-struct zk_flight;
+struct zk_exchange;
 
 /* NULL: no memory. `most` calls at most. */
-struct zk_flight *zk_flight_new(struct zk_link *link, size_t most);
+struct zk_exchange *zk_exchange_new(struct zk_link *link, size_t most);
 /* The answers may be read until then. Calls without an answer go on. NULL is fine. */
-void zk_flight_free(struct zk_flight *flight);
+void zk_exchange_free(struct zk_exchange *exchange);
 /* NULL: no memory. */
-struct zk_call *zk_flight_add(struct zk_flight *flight, enum zk_op op, const char *path);
+struct zk_call *zk_exchange_add(struct zk_exchange *exchange, enum zk_op op, const char *path);
 /* "PARENT/CHILD" */
-struct zk_call *zk_flight_add_child(struct zk_flight *flight, enum zk_op op, const char *parent,
-                                    const char *child);
+struct zk_call *zk_exchange_add_child(struct zk_exchange *exchange, enum zk_op op,
+                                      const char *parent, const char *child);
 /* Gives the call a copy of data. False: no memory. */
-bool zk_flight_value(struct zk_call *call, const char *data, size_t len);
+bool zk_exchange_value(struct zk_call *call, const char *data, size_t len);
 
 /*
  * Waits for a connection (inside the deadline), sends the calls, and waits for all answers.
@@ -69,25 +69,25 @@ bool zk_flight_value(struct zk_call *call, const char *data, size_t len);
  * LOST: *session_id is not 0 and not the present session: that one is over, nothing was sent.
  * *session_id 0 gets the id of the session that the calls were sent in.
  */
-enum dlock_status zk_flight_run(struct zk_flight *flight, int64_t *session_id, int64_t deadline_ns,
-                                struct dlock_error *err);
+enum dlock_status zk_exchange_run(struct zk_exchange *exchange, int64_t *session_id,
+                                  int64_t deadline_ns, struct dlock_error *err);
 
 /*
- * What zk_flight_run would have said of `count` of its calls alone, from number `first` on. said,
+ * What zk_exchange_run would have said of `count` of its calls alone, from number `first` on. said,
  * why: what it did say. With LOST, and if nothing was sent, that is true of each part.
  */
-enum dlock_status zk_flight_part(const struct zk_flight *flight, size_t first, size_t count,
-                                 enum dlock_status said, const struct dlock_error *why,
-                                 struct dlock_error *err);
+enum dlock_status zk_exchange_part(const struct zk_exchange *exchange, size_t first, size_t count,
+                                   enum dlock_status said, const struct dlock_error *why,
+                                   struct dlock_error *err);
 
 /*
  * A run without waiting: on_end is called once, with the mutex held, when each call has an
- * answer or an error (ZCONNECTIONLOSS and the like), and must free the flight. False: not sent, and
- * on_end is not called. With the mutex held.
+ * answer or an error (ZCONNECTIONLOSS and the like), and must free the exchange. False: not sent,
+ * and on_end is not called. With the mutex held.
  */
-bool zk_flight_begin(struct zk_flight *flight, void (*on_end)(struct zk_flight *flight, void *arg),
-                     void *arg);
-struct zk_call *zk_flight_call(struct zk_flight *flight, size_t i);
+bool zk_exchange_begin(struct zk_exchange *exchange,
+                       void (*on_end)(struct zk_exchange *exchange, void *arg), void *arg);
+struct zk_call *zk_exchange_call(struct zk_exchange *exchange, size_t i);
 
 /*
  * The status of an answer that a slot has no better word for, with err filled: "what PATH: TEXT".
@@ -95,8 +95,8 @@ struct zk_call *zk_flight_call(struct zk_flight *flight, size_t i);
  * ZOPERATIONTIMEOUT, ZCONNECTIONLOSS, ZCLOSING, ZSESSIONEXPIRED, ZSESSIONMOVED: UNAVAILABLE (the
  * caller knows if a write is in doubt). All others: PROTOCOL.
  */
-enum dlock_status zk_flight_fail(struct dlock_error *err, int rc, const char *what,
-                                 const char *path);
+enum dlock_status zk_exchange_fail(struct dlock_error *err, int rc, const char *what,
+                                   const char *path);
 
 /* ---- watchers ---- */
 
@@ -116,9 +116,9 @@ struct zk_watcher {
 };
 
 /* NULL: no memory. */
-struct zk_watcher *zk_flight_watcher_new(struct zk_link *link);
+struct zk_watcher *zk_watcher_new(struct zk_link *link);
 /* Nobody waits for it any more. NULL is fine. */
-void zk_flight_watcher_free(struct zk_link *link, struct zk_watcher *watcher);
+void zk_watcher_free(struct zk_link *link, struct zk_watcher *watcher);
 
 /* A thread that waits for a watcher or an interrupt. */
 struct zk_wait {
@@ -130,19 +130,19 @@ struct zk_wait {
 /* Sleeps until the watcher has fired (OK), the wait is interrupted (CANCELED) or the deadline
  * (TIMEOUT). wait->cond is made and destroyed by it. *where: under the mutex, set to wait
  * meanwhile, for the one who interrupts. *interrupted: sticky, under the mutex. */
-enum dlock_status zk_flight_watcher_await(struct zk_link *link, struct zk_watcher *watcher,
-                                          struct zk_wait **where, const bool *interrupted,
-                                          int64_t deadline_ns);
+enum dlock_status zk_watcher_await(struct zk_link *link, struct zk_watcher *watcher,
+                                   struct zk_wait **where, const bool *interrupted,
+                                   int64_t deadline_ns);
 /* Wakes it. With the mutex held. */
-void zk_flight_watcher_interrupt(struct zk_wait *wait);
+void zk_watcher_interrupt(struct zk_wait *wait);
 
 /* ---- for link.c, with the mutex held ---- */
 
 /* The library's handle is gone: nothing that was sent by it is answered any more. */
-void zk_flight_end_all(struct zk_link *link);
+void zk_exchange_end_all(struct zk_link *link);
 /* The session has ended. */
-void zk_flight_watcher_fire_all(struct zk_link *link);
+void zk_watcher_fire_all(struct zk_link *link);
 /* The library's handle is gone. */
-void zk_flight_watcher_forget_all(struct zk_link *link);
+void zk_watcher_forget_all(struct zk_link *link);
 
 #endif
