@@ -85,7 +85,7 @@ static void server_find(struct zk_link *link)
 static void over(struct zk_link *link)
 {
     link->session_id = 0;
-    zk_heard_init(&link->heard, link->tick_ns);
+    zk_liveness_init(&link->liveness, link->tick_ns);
     link->on_over(link);
 }
 
@@ -99,7 +99,7 @@ static void connected(struct zk_link *link)
     link->timeout_ms = zoo_recv_timeout(link->handle);
     link->refused = false;
     link->beat_ns = zk_connection_now(link);
-    zk_heard_session(&link->heard, link->begun_ns, zk_connection_now(link));
+    zk_liveness_session(&link->liveness, link->begun_ns, zk_connection_now(link));
     server_find(link);
 }
 
@@ -173,7 +173,7 @@ static void socket_take(struct zk_link *link, int fd, int64_t before_ns)
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     (void)fstat(fd, &about);
     if (about.st_ino != link->inode)
-        link->begun_ns = link->heard_ns = before_ns;
+        link->begun_ns = link->received_ns = before_ns;
     link->inode = about.st_ino;
 }
 
@@ -216,7 +216,7 @@ static int process_once(struct zk_link *link, int events)
     if (rc != ZOK && rc != ZNOTHING)
         failed(link, rc, code);
     else if (rc == ZOK && (events & ZOOKEEPER_READ) != 0)
-        link->heard_ns = zk_connection_now(link);
+        link->received_ns = zk_connection_now(link);
     settle(link);
     return rc;
 }

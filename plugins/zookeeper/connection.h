@@ -7,7 +7,7 @@
 #define ZK_CONNECTION_H
 
 #include "exchange.h"
-#include "heard.h"
+#include "liveness.h"
 
 #define ZK_WHY_SIZE 96
 
@@ -39,7 +39,7 @@ struct zk_link {
     int fd;               /* its socket; -1: none */
     uint64_t inode;       /* of the socket: a forked child closes no other file */
     int64_t begun_ns;     /* when the socket was made */
-    int64_t heard_ns;     /* when the server sent something, or the socket was made */
+    int64_t received_ns;  /* when the server sent something, or the socket was made */
     int64_t handshake_ns; /* how long the next one may last */
     short events;         /* that the library waits for */
     int64_t patience_ns;  /* how long it may wait for them */
@@ -57,7 +57,7 @@ struct zk_link {
     bool wants_login; /* or want a login of another kind, or want one at all */
     bool ending;      /* the thread is to end the session */
     int64_t timeout_ms;
-    struct zk_heard heard;
+    struct zk_liveness liveness;
     char server[64];       /* the present one; "": none */
     char why[ZK_WHY_SIZE]; /* there is no connection */
 

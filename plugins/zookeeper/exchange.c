@@ -45,13 +45,13 @@ static bool answer_changes(const struct zk_call *call)
 }
 
 /* The server that gives this answer. */
-static enum zk_heard_of answer_of(const struct zk_call *call, int rc)
+static enum zk_liveness_of answer_of(const struct zk_call *call, int rc)
 {
     if (rc == ZOK && answer_changes(call))
-        return ZK_HEARD_MAJORITY;
+        return ZK_LIVENESS_MAJORITY;
     if ((rc == ZOK && call->op == ZK_SYNC) || (rc == ZNONODE && answer_changes(call)))
-        return ZK_HEARD_LEADER;
-    return ZK_HEARD_SERVER;
+        return ZK_LIVENESS_LEADER;
+    return ZK_LIVENESS_SERVER;
 }
 
 /* Copies of what the library frees. False: no memory. */
@@ -432,7 +432,8 @@ static void call_end(struct zk_call *call, int rc, bool taken)
     if (rc == ZSESSIONCLOSEDREQUIRESASLAUTH)
         zk_connection_refuse(link);
     if (answer_judge(rc) == ZK_ANSWERED)
-        zk_heard_answer(&link->heard, call->sent_ns, zk_connection_now(link), answer_of(call, rc));
+        zk_liveness_answer(&link->liveness, call->sent_ns, zk_connection_now(link),
+                           answer_of(call, rc));
     if (call->watcher != NULL)
         watcher_answer(link, call->watcher, rc == ZOK || (rc == ZNONODE && call->op == ZK_EXISTS));
     call->open = false;

@@ -6,8 +6,8 @@
 #ifndef ZK_EXCHANGE_H
 #define ZK_EXCHANGE_H
 
-#include "heard.h"
 #include "link.h"
+#include "liveness.h"
 
 enum zk_op { ZK_CREATE, ZK_DELETE, ZK_SET, ZK_CHILDREN, ZK_EXISTS, ZK_GET, ZK_SYNC };
 

@@ -170,10 +170,10 @@ static int64_t silence_end_ns(const struct zk_link *link)
     if (link->fd < 0)
         return INT64_MAX;
     if (!link->connected)
-        return link->heard_ns + link->handshake_ns;
+        return link->received_ns + link->handshake_ns;
     if (!link->syncing || strchr(link->hosts, ',') == NULL)
         return INT64_MAX;
-    return (link->heard_ns > link->sync_ns ? link->heard_ns : link->sync_ns) +
+    return (link->received_ns > link->sync_ns ? link->received_ns : link->sync_ns) +
            link->timeout_ms * DL_NS_PER_MS / 3;
 }
 
@@ -189,7 +189,7 @@ static void check_silence(struct zk_link *link)
         return;
     if (!link->connected)
         link->handshake_ns *= 2;
-    link->heard_ns = now_ns;
+    link->received_ns = now_ns;
     zk_connection_hang_up(link);
 }
 
@@ -357,7 +357,7 @@ static struct zk_link *link_new(const struct zk_config *config, const struct zk_
     memcpy(link->hosts, servers->hosts, sizeof link->hosts);
     link->resolved_ns = zk_connection_now(link); /* by zk_servers_ask */
     link->tick_ns = tick_ms * DL_NS_PER_MS;
-    zk_heard_init(&link->heard, link->tick_ns);
+    zk_liveness_init(&link->liveness, link->tick_ns);
     link->asked_ms = asked_ms(config, servers, tick_ms);
     link->fd = -1;
     link->on_over = zk_watcher_fire_all;
@@ -452,8 +452,8 @@ void zk_link_state_locked(const struct zk_link *link, struct zk_session_state *s
                                        .timeout_ms = link->timeout_ms};
     if (link->connected)
         memcpy(state->server, link->server, sizeof state->server);
-    if (link->session_id != 0 && link->heard.proven_ns != 0)
-        state->until_ns = link->heard.proven_ns + link->timeout_ms * DL_NS_PER_MS;
+    if (link->session_id != 0 && link->liveness.proven_ns != 0)
+        state->until_ns = link->liveness.proven_ns + link->timeout_ms * DL_NS_PER_MS;
 }
 
 void zk_link_state(struct zk_link *link, struct zk_session_state *state)

@@ -11,7 +11,7 @@
  * The library connects again by itself, to whichever server answers, in the same session. When the
  * servers say that the session has ended, the link makes a new handle, and with it a new session:
  * nothing of the old one is there any more. The thread of the link asks for sync every half tick,
- * so that `heard` is never older than two ticks while the servers answer.
+ * so that `liveness` is never older than two ticks while the servers answer.
  *
  * exchange.h has the requests and the changes of nodes.
  *

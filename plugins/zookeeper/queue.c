@@ -63,28 +63,28 @@ static void firsts_find(struct firsts *firsts, const struct String_vector *child
     }
 }
 
-void zk_queue_judge(struct zk_standing *standing, const struct String_vector *children,
+void zk_queue_judge(struct zk_position *position, const struct String_vector *children,
                     const char *own, const char *token, bool shared)
 {
     struct contender contender, predecessor = {.name = NULL}, other = {.name = NULL};
     struct firsts firsts;
 
     firsts_find(&firsts, children, own, token);
-    *standing = (struct zk_standing){.own = firsts.mine.name, .limit = firsts.mine.node.limit};
-    if (firsts.mine.name != NULL && firsts.all.node.limit != standing->limit)
-        standing->other_limit = firsts.all.node.limit;
+    *position = (struct zk_position){.own = firsts.mine.name, .limit = firsts.mine.node.limit};
+    if (firsts.mine.name != NULL && firsts.all.node.limit != position->limit)
+        position->other_limit = firsts.all.node.limit;
     for (int32_t i = 0; i < children->count; i++) {
         if (!contender_read(&contender, children, i))
             continue;
-        standing->contenders++;
+        position->contenders++;
         if (contender.node.sequence < 0 || contender.node.sequence >= ZK_SEQUENCE_END)
-            standing->exhausted = true;
+            position->exhausted = true;
         if (contender.node.shared && is_before(&contender, &firsts.writer))
-            standing->shared_first++;
+            position->shared_first++;
         if (!is_before(&contender, &firsts.mine))
             continue;
-        standing->before++;
-        if (contender.node.limit != standing->limit &&
+        position->before++;
+        if (contender.node.limit != position->limit &&
             (other.name == NULL || is_before(&other, &contender)))
             other = contender;
         if (shared && contender.node.shared)
@@ -92,12 +92,12 @@ void zk_queue_judge(struct zk_standing *standing, const struct String_vector *ch
         if (predecessor.name == NULL || is_before(&predecessor, &contender))
             predecessor = contender;
     }
-    standing->predecessor = predecessor.name;
-    if (standing->limit > 1 && other.name != NULL)
-        standing->predecessor = other.name;
-    standing->holds = firsts.mine.name != NULL &&
-                      (predecessor.name == NULL || (standing->limit > 1 && other.name == NULL &&
-                                                    standing->before < standing->limit));
+    position->predecessor = predecessor.name;
+    if (position->limit > 1 && other.name != NULL)
+        position->predecessor = other.name;
+    position->holds = firsts.mine.name != NULL &&
+                      (predecessor.name == NULL || (position->limit > 1 && other.name == NULL &&
+                                                    position->before < position->limit));
 }
 
 /* The first contender behind `last`. */
@@ -116,30 +116,30 @@ static bool next_find(struct contender *next, const struct String_vector *childr
 }
 
 /* next: it comes behind `holders` holders, of which `last` is the last one. */
-static bool is_holder(const struct zk_standing *standing, const struct contender *last,
+static bool is_holder(const struct zk_position *position, const struct contender *last,
                       const struct contender *next, uint32_t holders)
 {
     if (holders == 0)
         return true;
     return next->node.limit > 1 ? next->node.limit == last->node.limit && holders < next->node.limit
-                                : holders < standing->shared_first;
+                                : holders < position->shared_first;
 }
 
 uint32_t zk_queue_holders(const struct String_vector *children,
                           void (*fn)(void *arg, const char *name, const struct zk_node *node),
                           void *arg)
 {
-    struct zk_standing standing;
+    struct zk_position position;
     struct contender next, last = {.name = NULL};
     uint32_t holders = 0;
 
-    zk_queue_judge(&standing, children, "", NULL, false);
-    while (next_find(&next, children, &last) && is_holder(&standing, &last, &next, holders)) {
+    zk_queue_judge(&position, children, "", NULL, false);
+    while (next_find(&next, children, &last) && is_holder(&position, &last, &next, holders)) {
         fn(arg, next.name, &next.node);
         last = next;
         holders++;
     }
-    return standing.contenders - holders;
+    return position.contenders - holders;
 }
 
 static int contender_compare(const void *a, const void *b)
@@ -181,7 +181,7 @@ bool zk_queue_waiters(const struct String_vector *children, struct zk_queue_wait
 {
     size_t n = 0;
     struct contender *all = sorted(children, &n);
-    struct zk_standing standing;
+    struct zk_position position;
     uint32_t holders = 0;
 
     *count = 0;
@@ -190,9 +190,9 @@ bool zk_queue_waiters(const struct String_vector *children, struct zk_queue_wait
         free(all);
         return false;
     }
-    zk_queue_judge(&standing, children, "", NULL, false);
+    zk_queue_judge(&position, children, "", NULL, false);
     while (holders < n &&
-           is_holder(&standing, holders > 0 ? &all[holders - 1] : NULL, &all[holders], holders))
+           is_holder(&position, holders > 0 ? &all[holders - 1] : NULL, &all[holders], holders))
         holders++;
     for (size_t i = n > 0 && all[0].node.limit > 1 ? 0 : holders; i < n; i++)
         (*waiters)[(*count)++] = (struct zk_queue_waiter){

@@ -18,7 +18,7 @@
 
 #include <zookeeper/zookeeper.h>
 
-struct zk_standing {
+struct zk_position {
     const char *own;         /* name of the node, in the list; NULL: it is not there */
     const char *predecessor; /* to wait for, in the list; NULL: none */
     uint32_t before;         /* contenders before the own node */
@@ -35,7 +35,7 @@ struct zk_standing {
 
 /* own: the name of the node; NULL: find it by the token. If there are several nodes of the token (a
  * request that was executed twice), the first one counts. */
-void zk_queue_judge(struct zk_standing *standing, const struct String_vector *children,
+void zk_queue_judge(struct zk_position *position, const struct String_vector *children,
                     const char *own, const char *token, bool shared);
 
 /* Calls fn for each node that holds the name, in order. Returns the number of contenders behind

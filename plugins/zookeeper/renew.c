@@ -41,14 +41,14 @@ static enum dlock_status element_begin(struct batch *batch, struct element *elem
                                        struct dlock_lease_op *op)
 {
     struct zk_attempt *attempt = &element->attempt;
-    struct zk_standing standing;
+    struct zk_position position;
     bool known = true;
     enum dlock_status status = zk_slot_begin(attempt, batch->session, op->req, batch->err);
 
     element->op = op;
     attempt->deadline_ns = batch->deadline_ns;
     if (status == DLOCK_OK && (!attempt->slot->holds || attempt->slot->czxid == 0))
-        status = zk_slot_ask(attempt, &standing, &known);
+        status = zk_slot_ask(attempt, &position, &known);
     if (status == DLOCK_OK && (!known || !attempt->slot->holds))
         status = lost(batch);
     return status;

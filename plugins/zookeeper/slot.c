@@ -187,14 +187,14 @@ static enum dlock_status permits_run(struct permits *permits, uint32_t limit)
 
 enum dlock_status zk_slot_permit_take(struct zk_attempt *attempt,
                                       const struct String_vector *children,
-                                      struct zk_standing *standing, bool *known)
+                                      struct zk_position *position, bool *known)
 {
     struct permits permits = {.attempt = attempt};
     const char **names = NULL;
     enum dlock_status status = DLOCK_OK;
 
     *known = true;
-    if (!standing->holds) /* fewer than it needs may have gone */
+    if (!position->holds) /* fewer than it needs may have gone */
         return DLOCK_OK;
     if (!zk_queue_before(children, attempt->slot->node, &names, &permits.count)) {
         free(names);
@@ -202,13 +202,13 @@ enum dlock_status zk_slot_permit_take(struct zk_attempt *attempt,
     }
     names[permits.count++] = attempt->slot->node;
     permits.names = names;
-    status = permits_run(&permits, standing->limit);
+    status = permits_run(&permits, position->limit);
     *known = status == DLOCK_OK && !permits.gone;
-    standing->holds = *known && permits.own >= 0;
-    standing->permit = standing->holds ? (uint32_t)permits.own : 0;
-    standing->room = *known && permits.own < 0 && permits.unsettled == NULL;
+    position->holds = *known && permits.own >= 0;
+    position->permit = position->holds ? (uint32_t)permits.own : 0;
+    position->room = *known && permits.own < 0 && permits.unsettled == NULL;
     if (permits.unsettled != NULL)
-        standing->predecessor = permits.unsettled;
+        position->predecessor = permits.unsettled;
     free(names);
     return status;
 }
@@ -369,18 +369,18 @@ bool zk_slot_name(struct zk_slot *slot, const char *node)
     return true;
 }
 
-void zk_slot_note(struct zk_attempt *attempt, const struct zk_standing *standing)
+void zk_slot_note(struct zk_attempt *attempt, const struct zk_position *position)
 {
     struct zk_slot *slot = attempt->slot;
     const bool front =
-        standing->limit > 1 && !standing->holds && standing->before == standing->limit;
+        position->limit > 1 && !position->holds && position->before == position->limit;
 
     if (front != slot->front)
         predecessor_set(attempt, NULL); /* and its watcher */
     slot->front = front;
-    slot->holds = standing->holds;
-    slot->permit = standing->permit;
-    predecessor_set(attempt, standing->predecessor);
+    slot->holds = position->holds;
+    slot->permit = position->permit;
+    predecessor_set(attempt, position->predecessor);
 }
 
 /* A node that was found by its token: is it of this session, and what is its number? */
@@ -412,25 +412,25 @@ static enum dlock_status node_identify(struct zk_attempt *attempt, bool *known)
 
 /* *known: the node is in the list. */
 static enum dlock_status node_find(struct zk_attempt *attempt, const struct String_vector *children,
-                                   struct zk_standing *standing, bool *known)
+                                   struct zk_position *position, bool *known)
 {
     struct zk_slot *slot = attempt->slot;
     const bool sure = slot->node[0] != '\0' && slot->doubts == 0;
     enum dlock_status status = DLOCK_OK;
 
-    zk_queue_judge(standing, children, sure ? slot->node : NULL, attempt->token, attempt->shared);
-    if (standing->own == NULL || !zk_slot_name(slot, standing->own)) {
+    zk_queue_judge(position, children, sure ? slot->node : NULL, attempt->token, attempt->shared);
+    if (position->own == NULL || !zk_slot_name(slot, position->own)) {
         zk_slot_gone(attempt);
         return DLOCK_OK;
     }
     *known = true;
-    if (standing->limit > 1)
-        status = zk_slot_permit_take(attempt, children, standing, known);
+    if (position->limit > 1)
+        status = zk_slot_permit_take(attempt, children, position, known);
     if (status == DLOCK_OK && *known)
-        zk_slot_note(attempt, standing);
+        zk_slot_note(attempt, position);
     else if (status == DLOCK_OK)
         zk_slot_gone(attempt);
-    standing->own = standing->predecessor = NULL;
+    position->own = position->predecessor = NULL;
     return status;
 }
 
@@ -443,14 +443,14 @@ static bool is_sure(const struct zk_slot *slot)
 /* status: of the question for the children. */
 static enum dlock_status asked(struct zk_attempt *attempt, enum dlock_status status,
                                const struct String_vector *children, int64_t session_id,
-                               struct zk_standing *standing, bool *known)
+                               struct zk_position *position, bool *known)
 {
     struct zk_slot *slot = attempt->slot;
     const bool was_known = slot->node[0] != '\0';
 
     *known = false;
     if (status == DLOCK_OK)
-        status = node_find(attempt, children, standing, known);
+        status = node_find(attempt, children, position, known);
     if (*known)
         slot->session_id = session_id;
     if (status == DLOCK_OK && *known && slot->czxid == 0)
@@ -464,7 +464,7 @@ static enum dlock_status asked(struct zk_attempt *attempt, enum dlock_status sta
     return DLOCK_OK;
 }
 
-enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *standing, bool *known)
+enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_position *position, bool *known)
 {
     int64_t session_id = attempt->slot->session_id;
     struct zk_exchange *exchange = NULL;
@@ -472,7 +472,7 @@ enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *st
     enum dlock_status status =
         zk_slot_list(attempt, !is_sure(attempt->slot), &session_id, &exchange, &children);
 
-    status = asked(attempt, status, children, session_id, standing, known);
+    status = asked(attempt, status, children, session_id, position, known);
     zk_exchange_free(exchange);
     return status;
 }
@@ -542,7 +542,7 @@ static void step_end(const struct steps *steps, size_t i, enum dlock_status stat
     if (call != NULL)
         status = children_of(step->attempt, call, &children);
     step->status =
-        asked(step->attempt, status, children, steps->session_id, &step->standing, &step->known);
+        asked(step->attempt, status, children, steps->session_id, &step->position, &step->known);
 }
 
 static void steps_run(struct steps *steps)
@@ -595,7 +595,7 @@ void zk_slot_ask_all(struct zk_slot_step *steps, size_t n)
     for (size_t i = 0; i < n; i++) {
         steps[i].done = !is_sure(steps[i].attempt->slot);
         if (steps[i].done)
-            steps[i].status = zk_slot_ask(steps[i].attempt, &steps[i].standing, &steps[i].known);
+            steps[i].status = zk_slot_ask(steps[i].attempt, &steps[i].position, &steps[i].known);
     }
     sessions_run(steps, n, ZK_CHILDREN);
 }
@@ -621,30 +621,30 @@ int64_t zk_slot_lease_ms(const struct zk_attempt *attempt, int64_t from_ns)
 }
 
 /* Contenders that hold the name, or may take a permit. */
-static uint32_t holders_of(const struct zk_standing *standing)
+static uint32_t holders_of(const struct zk_position *position)
 {
-    if (standing->limit > 1)
-        return standing->contenders < standing->limit ? standing->contenders : standing->limit;
-    return standing->shared_first > 0 ? standing->shared_first : standing->contenders > 0;
+    if (position->limit > 1)
+        return position->contenders < position->limit ? position->contenders : position->limit;
+    return position->shared_first > 0 ? position->shared_first : position->contenders > 0;
 }
 
-void zk_slot_grant(const struct zk_attempt *attempt, const struct zk_standing *standing,
+void zk_slot_grant(const struct zk_attempt *attempt, const struct zk_position *position,
                    int64_t lease_ms, struct dlock_grant *grant)
 {
     grant->fence = (uint64_t)attempt->slot->czxid * FENCE_SCALE;
     grant->fence_room = FENCE_SCALE - 1;
     grant->lease_ms = lease_ms;
-    grant->waiters = standing->contenders - holders_of(standing);
+    grant->waiters = position->contenders - holders_of(position);
     if (DLOCK_HAS(grant, permit))
         grant->permit = attempt->slot->permit;
 }
 
-void zk_slot_wait(const struct zk_standing *standing, struct dlock_grant *grant)
+void zk_slot_wait(const struct zk_position *position, struct dlock_grant *grant)
 {
-    const uint32_t holders = holders_of(standing);
+    const uint32_t holders = holders_of(position);
 
-    grant->queue_position = standing->before > holders ? standing->before - holders : 0;
-    grant->waiters = standing->contenders > holders ? standing->contenders - holders - 1 : 0;
+    grant->queue_position = position->before > holders ? position->before - holders : 0;
+    grant->waiters = position->contenders > holders ? position->contenders - holders - 1 : 0;
 }
 
 void zk_slot_queue(struct zk_attempt *attempt, int64_t lease_ms, struct dlock_grant *grant)

@@ -38,13 +38,13 @@ enum dlock_status zk_slot_list(struct zk_attempt *attempt, bool sync, int64_t *s
 
 /*
  * Asks where the node stands, and notes it in the slot. A node in doubt is looked for by its token.
- * OK with *known: standing says it (its names are NULL). OK without: there is no node in this
+ * OK with *known: position says it (its names are NULL). OK without: there is no node in this
  * session, and the slot has none.
  */
-enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_standing *standing,
+enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_position *position,
                               bool *known);
 /* Notes what zk_queue_judge found of the node of the slot. */
-void zk_slot_note(struct zk_attempt *attempt, const struct zk_standing *standing);
+void zk_slot_note(struct zk_attempt *attempt, const struct zk_position *position);
 
 /* Deletes the node of the slot. OK: it is gone; *deleted: by this call. */
 enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *deleted);
@@ -55,7 +55,7 @@ struct zk_slot_step {
     enum dlock_status status;    /* out */
     bool deleted;                /* out, of a deletion */
     bool known;                  /* out, of a question */
-    struct zk_standing standing; /* out, of a question */
+    struct zk_position position; /* out, of a question */
     bool done;                   /* while they are made */
 };
 
@@ -70,16 +70,16 @@ bool zk_slot_name(struct zk_slot *slot, const char *node);
 /* ---- permits of a semaphore ---- */
 
 /*
- * Reads the permits before the node of the slot, which standing is of (zk_queue_judge), and takes
+ * Reads the permits before the node of the slot, which position is of (zk_queue_judge), and takes
  * the lowest one that is free if the call claims.
  *
- * OK with *known: standing.holds says whether the node has a permit, and which; if it has none,
- * standing.predecessor is what to wait for, in children. OK without: the node is gone. Statuses of
+ * OK with *known: position.holds says whether the node has a permit, and which; if it has none,
+ * position.predecessor is what to wait for, in children. OK without: the node is gone. Statuses of
  * zk_exchange_run and zk_exchange_fail.
  */
 enum dlock_status zk_slot_permit_take(struct zk_attempt *attempt,
                                       const struct String_vector *children,
-                                      struct zk_standing *standing, bool *known);
+                                      struct zk_position *position, bool *known);
 
 /* Does this node of the name have a permit? *has: false also if the node is gone. Statuses of
  * zk_exchange_run, for session_id, and of zk_exchange_fail. */
@@ -95,10 +95,10 @@ int64_t zk_slot_permit_read(const struct zk_call *get, size_t *label);
  * is over, or nothing is certain. */
 int64_t zk_slot_lease_ms(const struct zk_attempt *attempt, int64_t from_ns);
 /* The name belongs to the node of the slot. */
-void zk_slot_grant(const struct zk_attempt *attempt, const struct zk_standing *standing,
+void zk_slot_grant(const struct zk_attempt *attempt, const struct zk_position *position,
                    int64_t lease_ms, struct dlock_grant *grant);
 /* The name belongs to another node. Sets the number of waiters and the position in the queue. */
-void zk_slot_wait(const struct zk_standing *standing, struct dlock_grant *grant);
+void zk_slot_wait(const struct zk_position *position, struct dlock_grant *grant);
 /* The node is a queue entry. */
 void zk_slot_queue(struct zk_attempt *attempt, int64_t lease_ms, struct dlock_grant *grant);
 

@@ -310,13 +310,13 @@ static enum dlock_status refuse(struct take *take, enum reason reason)
 
 /* A permit may be free, but contenders before us have to choose first, or go. Half of the time is
  * left for taking the node back. */
-static bool settles(const struct take *take, const struct zk_standing *standing)
+static bool settles(const struct take *take, const struct zk_position *position)
 {
     const struct zk_attempt *attempt = &take->attempt;
     const int64_t until_ns =
         attempt->start_ns + (attempt->deadline_ns - attempt->start_ns) / 2 - take->pause_ns;
 
-    return standing->limit > 1 && standing->before < standing->limit &&
+    return position->limit > 1 && position->before < position->limit &&
            take->pause_ns <= *take->sleep_ns && zk_link_now(attempt->session->link) < until_ns;
 }
 
@@ -334,31 +334,31 @@ static enum dlock_status ask_again(struct take *take)
 }
 
 /* The slot has the node. */
-static enum dlock_status stands(struct take *take, const struct zk_standing *standing)
+static enum dlock_status stands(struct take *take, const struct zk_position *position)
 {
     const int64_t lease_ms = zk_slot_lease_ms(&take->attempt, take->attempt.start_ns);
 
     if (lease_ms <= 0)
         return fail(take, DLOCK_UNAVAILABLE, "the servers have not confirmed the session in time");
-    if (standing->holds) {
-        zk_slot_grant(&take->attempt, standing, lease_ms, take->grant);
+    if (position->holds) {
+        zk_slot_grant(&take->attempt, position, lease_ms, take->grant);
         return DLOCK_OK;
     }
-    zk_slot_wait(standing, take->grant);
+    zk_slot_wait(position, take->grant);
     if (!take->enqueue && !take->refresh && take->attempt.slot->queued_ns == 0)
-        return settles(take, standing) ? ask_again(take) : refuse(take, HELD);
+        return settles(take, position) ? ask_again(take) : refuse(take, HELD);
     if (take->enqueue || take->refresh)
         zk_slot_queue(&take->attempt, lease_ms, take->grant);
     return DLOCK_BUSY;
 }
 
 /* A node that nothing was said of yet. OK: it may stay. */
-static enum dlock_status admit(struct take *take, const struct zk_standing *standing)
+static enum dlock_status admit(struct take *take, const struct zk_position *position)
 {
-    if (standing->exhausted)
+    if (position->exhausted)
         return refuse(take, USED_UP);
-    take->refusal.limit = standing->other_limit;
-    return standing->other_limit != 0 ? refuse(take, OTHER_LIMIT) : DLOCK_OK;
+    take->refusal.limit = position->other_limit;
+    return position->other_limit != 0 ? refuse(take, OTHER_LIMIT) : DLOCK_OK;
 }
 
 /* The answer to its create was lost. */
@@ -368,21 +368,21 @@ static bool is_new(const struct take *take)
 }
 
 /* A token from before has a node. was_new: before it was asked for. */
-static enum dlock_status found(struct take *take, const struct zk_standing *standing, bool was_new)
+static enum dlock_status found(struct take *take, const struct zk_position *position, bool was_new)
 {
-    const enum dlock_status status = was_new ? admit(take, standing) : DLOCK_OK;
+    const enum dlock_status status = was_new ? admit(take, position) : DLOCK_OK;
 
-    return status == DLOCK_OK ? stands(take, standing) : status;
+    return status == DLOCK_OK ? stands(take, position) : status;
 }
 
 /* A token from before. OK with *known false: it has no node. */
 static enum dlock_status ask(struct take *take, bool *known)
 {
     const bool was_new = is_new(take);
-    struct zk_standing standing;
-    enum dlock_status status = zk_slot_ask(&take->attempt, &standing, known);
+    struct zk_position position;
+    enum dlock_status status = zk_slot_ask(&take->attempt, &position, known);
 
-    return status == DLOCK_OK && *known ? found(take, &standing, was_new) : status;
+    return status == DLOCK_OK && *known ? found(take, &position, was_new) : status;
 }
 
 /* ---- the exchange ---- */
@@ -413,10 +413,10 @@ static void created_note(struct take *take, enum dlock_status status, int64_t se
 
 /* OK with take->again: the node is gone. */
 static enum dlock_status permit_ask(struct take *take, const struct String_vector *children,
-                                    struct zk_standing *standing)
+                                    struct zk_position *position)
 {
     bool known = false;
-    enum dlock_status status = zk_slot_permit_take(&take->attempt, children, standing, &known);
+    enum dlock_status status = zk_slot_permit_take(&take->attempt, children, position, &known);
 
     if (status == DLOCK_LOST) {
         zk_slot_error_clear(take->attempt.err);
@@ -431,8 +431,8 @@ static enum dlock_status permit_ask(struct take *take, const struct String_vecto
         take->again = true;
         return DLOCK_OK;
     }
-    zk_slot_note(&take->attempt, standing);
-    return stands(take, standing);
+    zk_slot_note(&take->attempt, position);
+    return stands(take, position);
 }
 
 /* The node was made, and the children were read behind it. */
@@ -441,7 +441,7 @@ static enum dlock_status made_judge(struct take *take)
     struct zk_attempt *attempt = &take->attempt;
     const struct zk_call *children = take->children;
     struct zk_slot *slot = attempt->slot;
-    struct zk_standing standing;
+    struct zk_position position;
     enum dlock_status status = DLOCK_OK;
 
     if (slot->node[0] == '\0')
@@ -457,19 +457,19 @@ static enum dlock_status made_judge(struct take *take)
         take->again = status == DLOCK_OK && !known;
         return status;
     }
-    zk_queue_judge(&standing, &children->children, slot->node, attempt->token, attempt->shared);
-    if (standing.own == NULL) { /* somebody has deleted it already */
+    zk_queue_judge(&position, &children->children, slot->node, attempt->token, attempt->shared);
+    if (position.own == NULL) { /* somebody has deleted it already */
         zk_slot_gone(attempt);
         take->again = true;
         return DLOCK_OK;
     }
-    status = admit(take, &standing);
+    status = admit(take, &position);
     if (status != DLOCK_OK)
         return status;
-    if (standing.limit > 1)
-        return permit_ask(take, &children->children, &standing);
-    zk_slot_note(attempt, &standing);
-    return stands(take, &standing);
+    if (position.limit > 1)
+        return permit_ask(take, &children->children, &position);
+    zk_slot_note(attempt, &position);
+    return stands(take, &position);
 }
 
 /* status: of the two calls. OK with take->again: nothing was made. */
@@ -570,7 +570,7 @@ static void first_asked(struct take *take, const struct zk_slot_step *question, 
     if (take->again && take->refresh)
         take->status = DLOCK_BUSY; /* not queued any more */
     else if (take->status == DLOCK_OK && question->known)
-        take->status = found(take, &question->standing, was_new);
+        take->status = found(take, &question->position, was_new);
 }
 
 static void first_ask(struct take *const *takes, size_t n)

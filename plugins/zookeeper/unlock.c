@@ -99,20 +99,20 @@ static enum dlock_status token_delete(struct zk_attempt *attempt, enum waiters w
     int64_t session_id = slot->session_id;
     const struct String_vector *children = NULL;
     struct zk_exchange *exchange = NULL;
-    struct zk_standing standing;
+    struct zk_position position;
     bool deleted = false;
     enum dlock_status status = zk_slot_list(attempt, true, &session_id, &exchange, &children);
 
     *held = false;
     if (status == DLOCK_OK) {
-        zk_queue_judge(&standing, children, NULL, attempt->token, attempt->shared);
-        if (standing.holds && standing.limit > 1)
-            status = zk_slot_permit_ask(attempt, session_id, standing.own, &standing.holds);
-        if (standing.own == NULL)
+        zk_queue_judge(&position, children, NULL, attempt->token, attempt->shared);
+        if (position.holds && position.limit > 1)
+            status = zk_slot_permit_ask(attempt, session_id, position.own, &position.holds);
+        if (position.own == NULL)
             zk_slot_gone(attempt);
-        else if (status == DLOCK_OK && (standing.holds || waiters == WAITERS_GO))
-            status = found_delete(attempt, session_id, children, standing.own, &deleted);
-        *held = standing.holds && deleted;
+        else if (status == DLOCK_OK && (position.holds || waiters == WAITERS_GO))
+            status = found_delete(attempt, session_id, children, position.own, &deleted);
+        *held = position.holds && deleted;
     }
     zk_exchange_free(exchange);
     if (status != DLOCK_LOST)

@@ -39,10 +39,10 @@ static void watcher_drop(struct watch *watch)
  * attempt has no queue entry. */
 static bool is_room(const struct zk_slot *slot, const struct zk_call *children, uint32_t limit)
 {
-    struct zk_standing standing;
+    struct zk_position position;
 
-    zk_queue_judge(&standing, &children->children, slot->node, "", false);
-    return standing.before < limit || (standing.own == NULL && slot->node[0] != '\0');
+    zk_queue_judge(&position, &children->children, slot->node, "", false);
+    return position.before < limit || (position.own == NULL && slot->node[0] != '\0');
 }
 
 /* Of a semaphore: the predecessor has taken its permit. A predecessor with another limit has to go,
@@ -130,7 +130,7 @@ static enum dlock_status recheck(struct watch *watch)
 {
     struct zk_attempt *attempt = &watch->attempt;
     const struct zk_slot *slot = attempt->slot;
-    struct zk_standing standing;
+    struct zk_position position;
     int64_t lease_ms = 0;
     bool known = false;
     enum dlock_status status = DLOCK_BUSY;
@@ -138,18 +138,18 @@ static enum dlock_status recheck(struct watch *watch)
     if (slot->node[0] == '\0')
         return DLOCK_BUSY; /* without a queue entry */
     exchange_begin(watch);
-    status = zk_slot_ask(attempt, &standing, &known);
+    status = zk_slot_ask(attempt, &position, &known);
     if (status != DLOCK_OK)
         return status;
     if (!known)
         return DLOCK_BUSY;
-    if (!standing.holds)
-        return standing.room ? DLOCK_BUSY : DLOCK_INTERNAL;
+    if (!position.holds)
+        return position.room ? DLOCK_BUSY : DLOCK_INTERNAL;
     if (slot->queued_ns != 0)
         lease_ms = zk_slot_lease_ms(attempt, slot->queued_ns);
     if (lease_ms <= 0)
         return DLOCK_BUSY;
-    zk_slot_grant(attempt, &standing, lease_ms, watch->grant);
+    zk_slot_grant(attempt, &position, lease_ms, watch->grant);
     return DLOCK_OK;
 }
 

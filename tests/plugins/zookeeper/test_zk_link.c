@@ -39,7 +39,7 @@ Test(link, a_session_lasts_as_long_as_the_ttl_and_its_margin)
     cr_assert_leq(state.until_ns, now_ns + state.timeout_ms * DLT_NS_PER_MS);
 }
 
-/* [heard.h] */
+/* [liveness.h] */
 Test(link, an_idle_link_keeps_until_ns_fresh)
 {
     int fresh = 0;

@@ -74,7 +74,7 @@ Test(cluster, a_stopped_server_is_left_before_the_leases_end, .timeout = 60)
     close_rig();
 }
 
-/* [heard.h] Answers of a follower without its leader prove nothing. */
+/* [liveness.h] Answers of a follower without its leader prove nothing. */
 Test(cluster, until_ns_stands_still_while_the_leader_is_stopped, .timeout = 60)
 {
     int leader = 0;

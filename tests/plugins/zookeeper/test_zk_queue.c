@@ -15,7 +15,7 @@
 
 static char *list[MOST];
 static struct String_vector children;
-static struct zk_standing standing;
+static struct zk_position position;
 
 /* The children of a name, in the order in which a server happens to name them. */
 static void queue_is(const char *const *names, size_t count)
@@ -39,37 +39,37 @@ static void queue_is(const char *const *names, size_t count)
 static void predecessor_is(const char *want)
 {
     if (want == NULL) {
-        cr_assert_null(standing.predecessor);
+        cr_assert_null(position.predecessor);
         return;
     }
-    cr_assert_not_null(standing.predecessor, "want %s", want);
-    cr_assert_str_eq(standing.predecessor, want);
+    cr_assert_not_null(position.predecessor, "want %s", want);
+    cr_assert_str_eq(position.predecessor, want);
 }
 
 Test(queue, TRY_1_the_first_node_holds_the_name)
 {
     QUEUE("b-lock-0000000007", OWN "3", "c-lock-0000000005");
-    zk_queue_judge(&standing, &children, OWN "3", TOKEN, false);
-    cr_assert(standing.holds);
-    cr_assert_str_eq(standing.own, OWN "3");
-    cr_assert_eq(standing.before, 0);
-    cr_assert_eq(standing.contenders, 3);
-    cr_assert_eq(standing.shared_first, 0);
-    cr_assert_not(standing.exhausted);
+    zk_queue_judge(&position, &children, OWN "3", TOKEN, false);
+    cr_assert(position.holds);
+    cr_assert_str_eq(position.own, OWN "3");
+    cr_assert_eq(position.before, 0);
+    cr_assert_eq(position.contenders, 3);
+    cr_assert_eq(position.shared_first, 0);
+    cr_assert_not(position.exhausted);
     predecessor_is(NULL);
 }
 
 Test(queue, C16_a_writer_waits_for_the_node_before_it_whatever_the_recipe)
 {
     QUEUE("z__lock__0000000004", OWN "5", "_c_a-__READ__0000000002", "b-lock-0000000006", "note");
-    zk_queue_judge(&standing, &children, OWN "5", TOKEN, false);
-    cr_assert_not(standing.holds);
+    zk_queue_judge(&position, &children, OWN "5", TOKEN, false);
+    cr_assert_not(position.holds);
     predecessor_is("z__lock__0000000004");
-    cr_assert_eq(standing.before, 2);
-    cr_assert_eq(standing.contenders, 4);
-    cr_assert_eq(standing.shared_first, 1);
+    cr_assert_eq(position.before, 2);
+    cr_assert_eq(position.contenders, 4);
+    cr_assert_eq(position.shared_first, 1);
     QUEUE(OWN "5", "_c_a-__READ__0000000002");
-    zk_queue_judge(&standing, &children, OWN "5", TOKEN, false);
+    zk_queue_judge(&position, &children, OWN "5", TOKEN, false);
     predecessor_is("_c_a-__READ__0000000002");
 }
 
@@ -77,56 +77,56 @@ Test(queue, C12_a_reader_waits_for_the_last_writer_before_it)
 {
     QUEUE("r__rlock__0000000006", "w-lock-0000000003", "_c_" TOKEN "-__READ__0000000007",
           "v-lock-0000000002", "q__rlock__0000000001", "u-lock-0000000009");
-    zk_queue_judge(&standing, &children, NULL, TOKEN, true);
-    cr_assert_not(standing.holds);
+    zk_queue_judge(&position, &children, NULL, TOKEN, true);
+    cr_assert_not(position.holds);
     predecessor_is("w-lock-0000000003");
-    cr_assert_eq(standing.before, 4);
-    cr_assert_eq(standing.shared_first, 1);
+    cr_assert_eq(position.before, 4);
+    cr_assert_eq(position.shared_first, 1);
     QUEUE("r__rlock__0000000006", "_c_" TOKEN "-__READ__0000000007", "u-lock-0000000009");
-    zk_queue_judge(&standing, &children, NULL, TOKEN, true);
-    cr_assert(standing.holds, "a writer behind it does not matter");
-    cr_assert_eq(standing.shared_first, 2);
+    zk_queue_judge(&position, &children, NULL, TOKEN, true);
+    cr_assert(position.holds, "a writer behind it does not matter");
+    cr_assert_eq(position.shared_first, 2);
     predecessor_is(NULL);
 }
 
 Test(queue, TRY_5_of_several_nodes_of_a_token_the_first_one_counts)
 {
     QUEUE(OWN "9", "a-lock-0000000004", OWN "3", OWN "5");
-    zk_queue_judge(&standing, &children, NULL, TOKEN, false);
-    cr_assert_str_eq(standing.own, OWN "3");
-    cr_assert(standing.holds);
-    zk_queue_judge(&standing, &children, OWN "5", TOKEN, false);
-    cr_assert_str_eq(standing.own, OWN "5", "unless the node is known");
+    zk_queue_judge(&position, &children, NULL, TOKEN, false);
+    cr_assert_str_eq(position.own, OWN "3");
+    cr_assert(position.holds);
+    zk_queue_judge(&position, &children, OWN "5", TOKEN, false);
+    cr_assert_str_eq(position.own, OWN "5", "unless the node is known");
     predecessor_is("a-lock-0000000004");
 }
 
 Test(queue, TRY_1_a_node_that_is_not_there_holds_nothing)
 {
     QUEUE("a-lock-0000000004", "b__rlock__0000000005");
-    zk_queue_judge(&standing, &children, OWN "1", TOKEN, false);
-    cr_assert_null(standing.own);
-    cr_assert_not(standing.holds);
+    zk_queue_judge(&position, &children, OWN "1", TOKEN, false);
+    cr_assert_null(position.own);
+    cr_assert_not(position.holds);
     predecessor_is("b__rlock__0000000005");
-    zk_queue_judge(&standing, &children, NULL, TOKEN, true);
+    zk_queue_judge(&position, &children, NULL, TOKEN, true);
     predecessor_is("a-lock-0000000004");
     children.count = 0;
-    zk_queue_judge(&standing, &children, NULL, TOKEN, false);
-    cr_assert_not(standing.holds, "the name is free, but not ours");
-    cr_assert_eq(standing.contenders, 0);
+    zk_queue_judge(&position, &children, NULL, TOKEN, false);
+    cr_assert_not(position.holds, "the name is free, but not ours");
+    cr_assert_eq(position.contenders, 0);
 }
 
 Test(queue, the_end_of_the_sequences_is_seen)
 {
     QUEUE(OWN "3", "a-lock-2147483000");
-    zk_queue_judge(&standing, &children, OWN "3", TOKEN, false);
-    cr_assert(standing.exhausted);
+    zk_queue_judge(&position, &children, OWN "3", TOKEN, false);
+    cr_assert(position.exhausted);
     QUEUE(OWN "3", "a-lock-2147482999");
-    zk_queue_judge(&standing, &children, OWN "3", TOKEN, false);
-    cr_assert_not(standing.exhausted);
+    zk_queue_judge(&position, &children, OWN "3", TOKEN, false);
+    cr_assert_not(position.exhausted);
     QUEUE("_c_" TOKEN "-lock--2147483648", "a-lock-2147483647");
-    zk_queue_judge(&standing, &children, NULL, TOKEN, false);
-    cr_assert(standing.exhausted);
-    cr_assert_not(standing.holds, "what ran over comes last");
+    zk_queue_judge(&position, &children, NULL, TOKEN, false);
+    cr_assert(position.exhausted);
+    cr_assert_not(position.holds, "what ran over comes last");
     predecessor_is("a-lock-2147483647");
 }
 

@@ -269,9 +269,9 @@ mutant 31 "a renewal believes a follower" "$zookeeper" \
     "test_zk_follower 1" \
     plugins/zookeeper/renew.c "zk_exchange_add(batch->exchange, ZK_SYNC, path);" \
     "zk_exchange_add(batch->exchange, ZK_EXISTS, path);" \
-    plugins/zookeeper/heard.c "    add(heard, sent_ns, answered_ns);" \
-    "    add(heard, sent_ns, answered_ns);
-    prove(heard, sent_ns);" \
+    plugins/zookeeper/liveness.c "    add(liveness, sent_ns, answered_ns);" \
+    "    add(liveness, sent_ns, answered_ns);
+    prove(liveness, sent_ns);" \
     plugins/zookeeper/link.c 'zk_exchange_add(exchange, ZK_SYNC, "/")' \
     'zk_exchange_add(exchange, ZK_EXISTS, "/")'
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heard.h - since when the leader of the servers has certainly heard of the session. Pure.
+ * liveness.h - since when the leader of the servers has certainly heard of the session. Pure.
  *
  * The leader alone ends sessions: a timeout after it last heard of one. It hears of a session when
  * that is made (which is a change) or moved to another server. Later a follower tells it which
@@ -22,36 +22,37 @@
  * If the client is connected to the leader, or the server is alone, more is true; the client cannot
  * know that it is.
  */
-#ifndef ZK_HEARD_H
-#define ZK_HEARD_H
+#ifndef ZK_LIVENESS_H
+#define ZK_LIVENESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ZK_HEARD_MOST 16
+#define ZK_LIVENESS_MOST 16
 
-struct zk_heard {
+struct zk_liveness {
     int64_t tick_ns;
     int64_t proven_ns; /* the leader has heard of the session at this moment or later; 0: never */
     int64_t moved_ns;  /* when the present connection was begun; 0: it is proven */
-    struct zk_heard_request {
+    struct zk_liveness_request {
         int64_t sent_ns, answered_ns;
-    } requests[ZK_HEARD_MOST]; /* a ring: requests that are not proven yet, at least tick/4 apart */
+    } requests[ZK_LIVENESS_MOST]; /* a ring: requests that are not proven yet, at least tick/4 apart
+                                   */
     unsigned first, count;
 };
 
-void zk_heard_init(struct zk_heard *heard, int64_t tick_ns);
+void zk_liveness_init(struct zk_liveness *liveness, int64_t tick_ns);
 /* The server that gave an answer, as far as the answer tells. */
-enum zk_heard_of {
-    ZK_HEARD_SERVER,  /* any server */
-    ZK_HEARD_LEADER,  /* the leader, or one that was it */
-    ZK_HEARD_MAJORITY /* the leader, after a majority of the servers */
+enum zk_liveness_of {
+    ZK_LIVENESS_SERVER,  /* any server */
+    ZK_LIVENESS_LEADER,  /* the leader, or one that was it */
+    ZK_LIVENESS_MAJORITY /* the leader, after a majority of the servers */
 };
 
 /* A connection, begun and answered then, made the session, or moved it to another server. */
-void zk_heard_session(struct zk_heard *heard, int64_t begun_ns, int64_t answered_ns);
+void zk_liveness_session(struct zk_liveness *liveness, int64_t begun_ns, int64_t answered_ns);
 /* A request was answered. */
-void zk_heard_answer(struct zk_heard *heard, int64_t sent_ns, int64_t answered_ns,
-                     enum zk_heard_of of);
+void zk_liveness_answer(struct zk_liveness *liveness, int64_t sent_ns, int64_t answered_ns,
+                        enum zk_liveness_of of);
 
 #endif

@@ -1,53 +1,53 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: plugins/zookeeper/heard.c */
+/* Tests: plugins/zookeeper/liveness.c */
 /* What proves that the leader has heard of a session, and what does not. */
-#include "heard.h"
+#include "liveness.h"
 
 #include <criterion/criterion.h>
 
 #define TICK 1000
 
-static struct zk_heard heard;
+static struct zk_liveness liveness;
 
 static void set_up(void)
 {
-    zk_heard_init(&heard, TICK);
+    zk_liveness_init(&liveness, TICK);
 }
 
-TestSuite(heard, .init = set_up);
+TestSuite(liveness, .init = set_up);
 
 static void read_answered(int64_t sent, int64_t answered)
 {
-    zk_heard_answer(&heard, sent, answered, ZK_HEARD_SERVER);
+    zk_liveness_answer(&liveness, sent, answered, ZK_LIVENESS_SERVER);
 }
 
 static void sync_answered(int64_t sent, int64_t answered)
 {
-    zk_heard_answer(&heard, sent, answered, ZK_HEARD_LEADER);
+    zk_liveness_answer(&liveness, sent, answered, ZK_LIVENESS_LEADER);
 }
 
 static void changed(int64_t sent, int64_t answered)
 {
-    zk_heard_answer(&heard, sent, answered, ZK_HEARD_MAJORITY);
+    zk_liveness_answer(&liveness, sent, answered, ZK_LIVENESS_MAJORITY);
 }
 
 static void connected(int64_t begun)
 {
-    zk_heard_session(&heard, begun, begun + 5);
+    zk_liveness_session(&liveness, begun, begun + 5);
 }
 
 static void want(int64_t proven)
 {
-    cr_assert_eq(heard.proven_ns, proven, "want %ld, have %ld", (long)proven,
-                 (long)heard.proven_ns);
+    cr_assert_eq(liveness.proven_ns, proven, "want %ld, have %ld", (long)proven,
+                 (long)liveness.proven_ns);
 }
 
-Test(heard, nothing_is_proven_at_first)
+Test(liveness, nothing_is_proven_at_first)
 {
     want(0);
 }
 
-Test(heard, a_session_that_is_made)
+Test(liveness, a_session_that_is_made)
 {
     connected(5000);
     want(5000);
@@ -55,7 +55,7 @@ Test(heard, a_session_that_is_made)
 
 /* A leader that was stopped, and replaced, takes the session back until it knows: it counts from
  * then on, and the leader of the others from its election. */
-Test(heard, a_session_that_is_moved_is_not_proven_by_that)
+Test(liveness, a_session_that_is_moved_is_not_proven_by_that)
 {
     connected(5000);
     connected(9000);
@@ -67,7 +67,7 @@ Test(heard, a_session_that_is_moved_is_not_proven_by_that)
 }
 
 /* A leader that was replaced changes nothing. */
-Test(heard, a_change_proves_the_connection_that_it_was_sent_on)
+Test(liveness, a_change_proves_the_connection_that_it_was_sent_on)
 {
     connected(5000);
     connected(9000);
@@ -81,7 +81,7 @@ Test(heard, a_change_proves_the_connection_that_it_was_sent_on)
     want(9700);
 }
 
-Test(heard, a_change_proves_no_other_request)
+Test(liveness, a_change_proves_no_other_request)
 {
     connected(5000);
     changed(6000, 6010);
@@ -91,14 +91,14 @@ Test(heard, a_change_proves_no_other_request)
     want(6000);
 }
 
-Test(heard, a_connection_that_began_before_what_is_proven_takes_nothing_back)
+Test(liveness, a_connection_that_began_before_what_is_proven_takes_nothing_back)
 {
     connected(5000);
     connected(4000);
     want(5000);
 }
 
-Test(heard, an_answer_alone_proves_nothing)
+Test(liveness, an_answer_alone_proves_nothing)
 {
     connected(5000);
     sync_answered(6000, 6010);
@@ -107,7 +107,7 @@ Test(heard, an_answer_alone_proves_nothing)
     want(5000);
 }
 
-Test(heard, a_tick_and_the_leader_prove_the_request_before)
+Test(liveness, a_tick_and_the_leader_prove_the_request_before)
 {
     connected(5000);
     read_answered(6000, 6010);
@@ -115,7 +115,7 @@ Test(heard, a_tick_and_the_leader_prove_the_request_before)
     want(6000);
 }
 
-Test(heard, less_than_a_tick_proves_nothing)
+Test(liveness, less_than_a_tick_proves_nothing)
 {
     connected(5000);
     read_answered(6000, 6010);
@@ -123,7 +123,7 @@ Test(heard, less_than_a_tick_proves_nothing)
     want(5000);
 }
 
-Test(heard, the_tick_counts_from_the_answer_not_from_the_request)
+Test(liveness, the_tick_counts_from_the_answer_not_from_the_request)
 {
     connected(5000);
     read_answered(6000, 6900);
@@ -133,7 +133,7 @@ Test(heard, the_tick_counts_from_the_answer_not_from_the_request)
     want(6000);
 }
 
-Test(heard, answers_of_a_follower_prove_nothing)
+Test(liveness, answers_of_a_follower_prove_nothing)
 {
     connected(5000);
     for (int64_t at = 6000; at < 20000; at += 100)
@@ -141,7 +141,7 @@ Test(heard, answers_of_a_follower_prove_nothing)
     want(5000);
 }
 
-Test(heard, the_latest_request_that_is_old_enough_counts)
+Test(liveness, the_latest_request_that_is_old_enough_counts)
 {
     connected(1000);
     read_answered(2000, 2010);
@@ -154,7 +154,7 @@ Test(heard, the_latest_request_that_is_old_enough_counts)
     want(4020);
 }
 
-Test(heard, requests_through_another_server_prove_nothing)
+Test(liveness, requests_through_another_server_prove_nothing)
 {
     connected(5000);
     read_answered(6000, 6010);
@@ -166,7 +166,7 @@ Test(heard, requests_through_another_server_prove_nothing)
     want(8000);
 }
 
-Test(heard, a_request_before_the_move_proves_nothing_whenever_the_connection_began)
+Test(liveness, a_request_before_the_move_proves_nothing_whenever_the_connection_began)
 {
     connected(5000);
     read_answered(6000, 6010);
@@ -175,28 +175,28 @@ Test(heard, a_request_before_the_move_proves_nothing_whenever_the_connection_beg
     want(5500);
 }
 
-Test(heard, a_stream_of_requests_is_followed_closely)
+Test(liveness, a_stream_of_requests_is_followed_closely)
 {
     connected(1000);
     for (int64_t at = 2000; at < 100000; at += 10)
         sync_answered(at, at + 5);
     /* The ring keeps requests a quarter of a tick apart. */
-    cr_assert_geq(heard.proven_ns, 99990 - TICK - TICK / 4 - 10);
-    cr_assert_leq(heard.proven_ns, 99990 - TICK);
+    cr_assert_geq(liveness.proven_ns, 99990 - TICK - TICK / 4 - 10);
+    cr_assert_leq(liveness.proven_ns, 99990 - TICK);
 }
 
-Test(heard, the_ring_keeps_the_latest_requests)
+Test(liveness, the_ring_keeps_the_latest_requests)
 {
     connected(1000);
     for (int64_t at = 2000; at < 30000; at += TICK / 4)
         read_answered(at, at + 1);
-    cr_assert_eq(heard.count, ZK_HEARD_MOST);
+    cr_assert_eq(liveness.count, ZK_LIVENESS_MOST);
     sync_answered(30000, 30001);
-    cr_assert_geq(heard.proven_ns, 30000 - TICK - TICK / 4 - 1);
-    cr_assert_leq(heard.proven_ns, 30000 - TICK);
+    cr_assert_geq(liveness.proven_ns, 30000 - TICK - TICK / 4 - 1);
+    cr_assert_leq(liveness.proven_ns, 30000 - TICK);
 }
 
-Test(heard, a_slow_leader_proves_what_was_before_the_request)
+Test(liveness, a_slow_leader_proves_what_was_before_the_request)
 {
     connected(1000);
     read_answered(2000, 2010);
@@ -205,20 +205,20 @@ Test(heard, a_slow_leader_proves_what_was_before_the_request)
     want(3000);
 }
 
-Test(heard, a_lease_is_never_older_than_two_ticks_with_a_sync_each_half_tick)
+Test(liveness, a_lease_is_never_older_than_two_ticks_with_a_sync_each_half_tick)
 {
     connected(1000);
     for (int64_t at = 1000; at < 50000; at += TICK / 2) {
         sync_answered(at, at + 20);
-        cr_assert_leq(at - heard.proven_ns, 2 * TICK, "at %ld", (long)at);
+        cr_assert_leq(at - liveness.proven_ns, 2 * TICK, "at %ld", (long)at);
     }
 }
 
-Test(heard, a_new_session_knows_nothing_of_the_one_before)
+Test(liveness, a_new_session_knows_nothing_of_the_one_before)
 {
     connected(5000);
     read_answered(6000, 6010);
-    zk_heard_init(&heard, TICK);
+    zk_liveness_init(&liveness, TICK);
     sync_answered(9000, 9010);
     want(0);
 }
