@@ -190,7 +190,8 @@ static int64_t remaining_ms(const struct reading *reading, size_t holder)
 {
     const Pb__LeaseResponse *answer = NULL;
 
-    if (reading->statuses[holder] != DLOCK_OK || reading->leases[holder].count == 0)
+    if (reading->statuses == NULL || reading->statuses[holder] != DLOCK_OK ||
+        reading->leases[holder].count == 0)
         return -1;
     answer = (const Pb__LeaseResponse *)(const void *)etcd_rpc_answer(&reading->leases[holder], 0);
     return answer->ttl >= 0 ? answer->ttl * MS_PER_S : -1;
