@@ -128,8 +128,9 @@ static bool table_read(struct table *table)
             proc_stat_read((pid_t)strtol(name->d_name, NULL, 10), &stat))
             has_memory = table_add(table, &stat);
     (void)closedir(proc);
-    if (table->count > 0)
-        qsort(table->entries, table->count, sizeof *table->entries, by_pid);
+    if (table->count == 0)
+        return false;
+    qsort(table->entries, table->count, sizeof *table->entries, by_pid);
     return has_memory && bsearch(&self, table->entries, table->count, sizeof self, by_pid) != NULL;
 }
 

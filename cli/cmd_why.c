@@ -206,7 +206,7 @@ static enum dlock_status snapshot_read(struct snapshot *snapshot,
 {
     enum dlock_status status = DLOCK_OK;
 
-    *snapshot = (struct snapshot){.lists = calloc(stores, sizeof *snapshot->lists)};
+    *snapshot = (struct snapshot){.lists = calloc(stores + 1, sizeof *snapshot->lists)};
     if (snapshot->lists == NULL)
         return no_memory(err);
     snapshot->stores = stores;
