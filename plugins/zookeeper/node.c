@@ -156,7 +156,7 @@ bool zk_node_path(struct zk_path *path, const struct zk_config *config, const vo
 size_t zk_node_name(unsigned char *out, const struct zk_config *config, const char *child)
 {
     struct zk_path path;
-    size_t len = strlen(child);
+    size_t len = strnlen(child, NAME_MOST + 1);
 
     if (config->raw && len <= NAME_MOST)
         memcpy(out, child, len);
