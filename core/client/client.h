@@ -8,8 +8,8 @@
  * client->mutex held. client->mutex guards all members of the client and of its handles that are
  * not said to be constant or atomic.
  *
- * The folder client/ has what a client knows: name_state.h (names), local_queue.h (the calls that
- * wait for a name), events.h (losses on their way to the application), lock_options.h, stats.h
+ * The folder client/ has what a client knows: name_state.h (names, and the calls
+ * that wait for each), events.h (losses on their way to the application), lock_options.h, stats.h
  * (what is counted).
  */
 #ifndef DL_CLIENT_H

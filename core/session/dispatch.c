@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/dispatch.h"
-#include "session/caps_text.h"
 #include "session/slot.h"
 #include "session/ttl_grid.h"
 #include "sys/error.h"
@@ -59,12 +58,12 @@ static enum dlock_status info_check(const struct dl_plugin *plugin, const char *
                                     struct dlock_session_info *info, struct dlock_error *err)
 {
     uint64_t beyond;
-    char text[DL_CAPS_TEXT_SIZE];
+    char text[DL_SLOT_CAPS_TEXT];
 
     info->struct_size = sizeof *info;
     info->caps &= DLOCK_CAP_ALL; /* as in the descriptor, dl_abi_check */
     beyond = info->caps & ~plugin->caps;
-    dl_caps_text(text, sizeof text, beyond);
+    dl_slot_caps_text(text, sizeof text, beyond);
     if (beyond != 0)
         return dl_error(err, DLOCK_INTERNAL,
                         "plugin %s: %s gives capabilities that its descriptor has not:%s",

@@ -1,16 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/slot.h"
-#include "session/caps_text.h"
 #include "sys/trace.h"
+
+#include <dlock/types.h>
+#include <stdio.h>
+
+void dl_slot_caps_text(char *out, size_t size, uint64_t caps)
+{
+#define CAP_NAME(name) {DLOCK_CAP_##name, #name},
+    static const struct {
+        uint64_t cap;
+        const char *name;
+    } names[] = {DLOCK_CAP_MAP(CAP_NAME){0, NULL}};
+#undef CAP_NAME
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; names[i].name != NULL && used < size; i++)
+        if ((caps & names[i].cap) != 0)
+            used += (size_t)snprintf(out + used, size - used, " %s", names[i].name);
+}
 
 static void add_info(struct dl_trace *trace, enum dlock_status status,
                      const struct dlock_session_info *info)
 {
-    char caps[DL_CAPS_TEXT_SIZE];
+    char caps[DL_SLOT_CAPS_TEXT];
 
     if (trace->fd < 0 || status != DLOCK_OK)
         return;
-    dl_caps_text(caps, sizeof caps, info->caps);
+    dl_slot_caps_text(caps, sizeof caps, info->caps);
     dl_trace_add(trace, "server=\"%.*s\" caps:%s", (int)sizeof info->server, info->server, caps);
 }
 

@@ -2,7 +2,8 @@
 /*
  * slot.h - the calls of a plugin's slots, each traced by sys/trace.h.
  *
- * dispatch.c, which checks the answers, is the only caller. The arguments are those of
+ * dispatch.c, which checks the answers, is the only caller in core; dlock-slot-check wants the
+ * answers as they are. The arguments are those of
  * dlock/plugin.h, and an answer is passed on as the plugin gave it. An optional slot has to be
  * there.
  */
@@ -12,6 +13,13 @@
 #include "load/abi.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DL_SLOT_CAPS_TEXT 192 /* enough for all of them */
+
+/* Capabilities by their names, for messages: " FENCE QUEUE", a blank before each name; "": none. */
+void dl_slot_caps_text(char *out, size_t size, uint64_t caps);
 
 enum dlock_status dl_slot_open(const struct dl_plugin *plugin, void *self,
                                const struct dlock_host *host, const struct dlock_target *target,

@@ -21,7 +21,7 @@ function(dlt_add_core_mutant name file case original mutated)
   dlt_test_mutant(${name} $<TARGET_FILE:mutant_${name}> ${plugin_dir} ${case} ${uri})
 endfunction()
 
-dlt_add_core_mutant(lets_threads_jump_the_line client/local_queue.c local_line_is_fifo
+dlt_add_core_mutant(lets_threads_jump_the_line client/name_state.c local_line_is_fifo
   "    if (queue->last != NULL)
         queue->last->next = waiter;
     else
@@ -41,7 +41,7 @@ dlt_add_core_mutant(lets_threads_jump_the_line client/local_queue.c local_line_i
     queue->last = waiter;")
 dlt_add_core_mutant(lets_threads_try_past_the_line acquire/local_waiter.c local_line_holds_by_itself
   "return dl_local_queue_open_to(queue, mode) ? DLOCK_OK : DLOCK_BUSY;" "return DLOCK_OK;")
-dlt_add_core_mutant(lets_local_readers_pass client/local_queue.c shared_in_one_client
+dlt_add_core_mutant(lets_local_readers_pass client/name_state.c shared_in_one_client
   "last->mode == DLOCK_SHARED && last->admitted" "last != NULL")
 dlt_add_core_mutant(hands_on_the_same_fence hold/unlock.c handoff_fences_rise
   "    claim->handoffs++;" "    claim->handoffs += 0;")

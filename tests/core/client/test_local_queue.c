@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/client/name_state.c core/client/local_queue.c core/hold/unlock.c */
+/* Tests: core/client/name_state.c core/hold/unlock.c */
 /* Who of one client's waiters may go to the store, and may a lease be handed on? (C13) */
-#include "client/local_queue.h"
 #include "client/name_state.h"
 #include "hold/unlock.h"
 #include "sys/clock.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests: core/session/slot.c core/session/caps_text.c core/sys/trace.c */
+/* Tests: core/session/slot.c core/sys/trace.c */
 /* Does DLOCK_TRACE show each call of a slot with its arguments and its answer, and no secret? Is
  * the answer the plugin's, with a trace and without? */
-#include "session/caps_text.h"
 #include "session/slot.h"
 
 #include <criterion/criterion.h>
@@ -363,11 +362,11 @@ Test(trace, nothing_without_the_variable)
 
 Test(caps_text, all_fit)
 {
-    char text[DL_CAPS_TEXT_SIZE];
+    char text[DL_SLOT_CAPS_TEXT];
 
-    dl_caps_text(text, sizeof text, DLOCK_CAP_ALL);
+    dl_slot_caps_text(text, sizeof text, DLOCK_CAP_ALL);
     cr_assert_eq(strncmp(text, " RWLOCK DOWNGRADE FENCE ", 24), 0, "%s", text);
     cr_assert_lt(strlen(text), sizeof text - 1);
-    dl_caps_text(text, sizeof text, 0);
+    dl_slot_caps_text(text, sizeof text, 0);
     cr_assert_str_eq(text, "");
 }

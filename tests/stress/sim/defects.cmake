@@ -125,7 +125,7 @@ dlt_add_sim_defect(batch_answers_are_mixed_up lossy any 100 OVERLAP core/acquire
 dlt_add_sim_defect(batch_deadlines_are_far_apart lossy any 100 BAT-3 core/hold/unlock.c
   "return a_ns - b_ns <= DL_BATCH_SPREAD_NS / 2 &&" "return a_ns != b_ns - DL_NS_PER_S ||"
 )
-dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/client/local_queue.c
+dlt_add_sim_defect(local_readers_pass_writers calm any 100 OVERTAKEN core/client/name_state.c
   "last->mode == DLOCK_SHARED && last->admitted" "last->queued")
 dlt_add_sim_defect(lengthens_past_the_deadline lossy queue 300 DEADLINE core/acquire/acquire_steps.c
   "deadline_ns = dl_acquire_fsm_exchange_until(attempt, now_ns)"
