@@ -194,6 +194,7 @@ static const struct phrase phrases[] = {
     {"authentication method", DLOCK_AUTH},
     {"invalid response to SSL negotiation", DLOCK_PROTOCOL},
     {"expected authentication request", DLOCK_PROTOCOL},
+    {"invalid authentication request", DLOCK_PROTOCOL}, /* libpq 17 */
     {"out of memory", DLOCK_NOMEM},
 };
 

@@ -140,7 +140,7 @@ Test(open, OPN_3_PROTOCOL_and_answers_that_make_no_sense)
     static const char huge[] = "R\x7f\xff\xff\xff\0\0\0\0";
     static const char idle[] = AUTH_OK KEY READY;
 
-    want_from(http, sizeof http - 1, DLOCK_PROTOCOL, "expected authentication request");
+    want_from(http, sizeof http - 1, DLOCK_PROTOCOL, "authentication request");
     want_from(fatal, sizeof fatal - 1, DLOCK_UNAVAILABLE, "too many (53300)");
     want_from(mute, sizeof mute - 1, DLOCK_UNAVAILABLE, "");
     want_from(huge, sizeof huge - 1, DLOCK_PROTOCOL, "");

@@ -233,8 +233,7 @@ static bool is_held_by(unsigned node, unsigned char owner)
     char value[2 * DLOCK_TOKEN_SIZE + sizeof " "] = "";
 
     for (size_t i = 0; i < DLOCK_TOKEN_SIZE; i++)
-        (void)snprintf(value + 2 * i, 3, "%02x", owner);
-    (void)strcat(value, " ");
+        (void)snprintf(value + 2 * i, 4, "%02x ", owner);
     return strncmp(dlt_redis_ask(&servers[node], "GET rl:{x}"), value, strlen(value)) == 0;
 }
 

@@ -10,16 +10,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void peer_path(char *path, size_t size)
+/* Found once: after a mount in a mount namespace of its own the link may lead out of the root. */
+static const char *peer_path(void)
 {
+    static char path[512];
     char self[400] = "";
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    ssize_t n = path[0] == '\0' ? readlink("/proc/self/exe", self, sizeof self - 1) : 0;
     char *slash = n > 0 ? strrchr(self, '/') : NULL;
 
+    if (path[0] != '\0')
+        return path;
     if (slash == NULL)
         abort();
     *slash = '\0';
-    (void)snprintf(path, size, "%s/sqlite_peer", self);
+    (void)snprintf(path, sizeof path, "%s/sqlite_peer", self);
+    return path;
 }
 
 static void child_exec(const char *wrapper, const char *path)
@@ -37,10 +42,9 @@ static void child_exec(const char *wrapper, const char *path)
 
 void dlt_peer_start(struct dlt_peer *peer, const char *wrapper)
 {
-    char path[512];
+    const char *path = peer_path();
     int in[2], out[2];
 
-    peer_path(path, sizeof path);
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
         abort();
     peer->pid = fork();
