@@ -2,7 +2,8 @@
 """Makes the wheel of dlock (PEP 517 and 660). It needs nothing but Python: pip installs the package
 also where no package index is in reach.
 
-    backend.py FOLDER LIBS TAG    a wheel with the libraries of the folder LIBS, as scripts/wheel calls it
+    backend.py FOLDER LIBS TEXTS TAG    a wheel with the libraries of the folder LIBS and their licenses, those of
+                                        the folder TEXTS, as scripts/wheel calls it
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pathlib
 import re
 import sys
 import zipfile
+from collections.abc import Iterable
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -39,8 +41,8 @@ def _metadata() -> str:
             "Description-Content-Type: text/markdown\n\n" + (HERE / "README.md").read_text())
 
 
-def _write(folder: str, files: dict[str, bytes], tag: str) -> str:
-    """A wheel of these files. Returns its name."""
+def _write(folder: str, files: dict[str, bytes], tag: str, licenses: Iterable[pathlib.Path] = ()) -> str:
+    """A wheel of these files; the licenses are those of others. Returns its name."""
     name = f"dlock-{_version()}"
     info = f"{name}.dist-info"
     files = dict(files)
@@ -48,6 +50,8 @@ def _write(folder: str, files: dict[str, bytes], tag: str) -> str:
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: dlock\nRoot-Is-Purelib: "
                               f"{str(tag == ANY).lower()}\nTag: {tag}\n").encode()
     files[f"{info}/LICENSE"] = (HERE.parents[1] / "LICENSE").read_bytes()
+    for path in sorted(licenses):
+        files[f"{info}/licenses/{path.name}"] = path.read_bytes()
     record = "".join(f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     with zipfile.ZipFile(f"{folder}/{name}-{tag}.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
@@ -79,4 +83,4 @@ def build_editable(folder: str, settings: Any = None, metadata: Any = None) -> s
 if __name__ == "__main__":
     _libs = {f"dlock.libs/{path.name}": path.read_bytes()
              for path in sorted(pathlib.Path(sys.argv[2]).iterdir())}
-    print(_write(sys.argv[1], {**_package(), **_libs}, sys.argv[3]))
+    print(_write(sys.argv[1], {**_package(), **_libs}, sys.argv[4], pathlib.Path(sys.argv[3]).iterdir()))

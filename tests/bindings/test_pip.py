@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 import tap
 
@@ -69,11 +70,27 @@ class Pip(unittest.TestCase):
 
 
 class Wheel(unittest.TestCase):
+    def licenses(self, path):
+        """Each library in the wheel has the terms of its package beside it, and what they name."""
+        with zipfile.ZipFile(path) as wheel:
+            folder = f"dlock-{version()}.dist-info/licenses/"
+            texts = {name[len(folder):]: wheel.read(name).decode() for name in wheel.namelist()
+                     if name.startswith(folder)}
+            libraries = {name[len("dlock.libs/"):] for name in wheel.namelist()
+                         if name.startswith("dlock.libs/")}
+        index = dict(line.split() for line in texts.pop("INDEX").splitlines())
+        self.assertEqual(set(index), libraries)
+        for package in index.values():
+            self.assertIn("opyright", texts[package])
+            for named in re.findall(r"/usr/share/common-licenses/([\w.-]*\w)", texts[package]):
+                self.assertTrue(named in texts or not os.path.exists(f"/usr/share/common-licenses/{named}"), named)
+
     def test_wheel(self):
         """the wheel locks in a fresh environment, with its own libraries, beside others of Python"""
         house = f"{FOLDER.name}/wheelhouse"
         name = said(f"{SOURCE}/scripts/wheel", house, env=OUTSIDE).strip()
         self.assertRegex(name, rf"^dlock-{re.escape(version())}-py3-none-manylinux_2_\d+_\w+\.whl$")
+        self.licenses(f"{house}/{name}")
         python = fresh("wheel")
         install(python, f"{house}/{name}")
         lines = said(python, "-c", PROGRAM, f"sqlite://{FOLDER.name}/locks.db",

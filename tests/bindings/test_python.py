@@ -574,6 +574,23 @@ class Processes(unittest.TestCase):
             self.assertTrue(pool.apply(dlock.Lock.try_acquire, (lock,)))
 
 
+    def test_signal_at_an_opening(self):
+        """the handler of a signal ends the opening of a store that does not answer"""
+        class Interrupt(BaseException):
+            pass
+
+        def interrupt(*_):
+            raise Interrupt
+
+        old = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, old)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            for owner in dlock.Client, lambda uri: dlock.Lock("opening", uri=uri).acquire():
+                end = tap.Within(10)
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                self.assertRaises(Interrupt, owner, f"redis://127.0.0.1:{silent.getsockname()[1]}?connect_timeout=60s")
+                end.check()
+
     def test_signal_at_a_look(self):
         """the handler of a signal may raise while inspect, list and waiters wait for the store"""
         class Interrupt(BaseException):

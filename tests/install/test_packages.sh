@@ -105,6 +105,8 @@ check "a C++ program works" inside 'c++ -std=c++17 -o /tmp/cpp /debs/page.cpp $(
 check "a Python program works" inside '/usr/bin/python3 -c "
 import dlock
 with dlock.Lock(\"nightly\", timeout=10) as l: print(l.fence); l.check()"'
+check "the package for Python has its page and its types" inside '
+    grep -q "^# " /usr/share/doc/python3-dlock/bindings.md; test -e /usr/lib/python3/dist-packages/dlock/py.typed'
 check "dlock-conformance proves a Redis server, in all cases" inside '
     port=$(/usr/bin/python3 -c "import socket; s = socket.create_server((\"127.0.0.1\", 0)); print(s.getsockname()[1])")
     redis-server --bind 127.0.0.1 --port $port --save "" --daemonize yes --pidfile /tmp/r.pid >/dev/null

@@ -6,11 +6,12 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import select
 import threading
 from typing import Any, List, Union
 
 from . import _library as c
-from ._errors import Closed, Forked, NotHeld, Timeout, check
+from ._errors import Closed, Error, Forked, NotHeld, Timeout, check
 from ._notices import Notices
 from ._times import timeout_ms_of
 from ._views import Holder, Holders, Waiter, Waiters
@@ -33,12 +34,9 @@ class Client:
         options = c.sized(c.ClientOptions)
         options.defaults = None if defaults is None else defaults.encode()
         options.create = c.tri(create)
-        pointer = ctypes.c_void_p()
         self._pointer: int | None = None
         self._pid = os.getpid()
-        check(c.call("dlock_client_open", None if uri is None else os.fsencode(uri),
-                     ctypes.byref(options), ctypes.byref(pointer)))
-        self._pointer = pointer.value
+        self._pointer = _opened(None if uri is None else os.fsencode(uri), options)
         self.notices = Notices(self._pointer)
 
     def pointer(self) -> int:
@@ -157,6 +155,37 @@ class Client:
     def __del__(self) -> None:
         if getattr(self, "_pointer", None) is not None and c is not None:
             self.close()
+
+
+def _opened(uri: bytes | None, options: c.ClientOptions) -> int | None:
+    """A struct dlock_client *. In the main thread the handler of a signal may end the opening: a
+    thread closes the client then, which may wait for the store."""
+    pointer = ctypes.c_void_p()
+    if threading.current_thread() is not threading.main_thread():
+        check(c.call("dlock_client_open", uri, ctypes.byref(options), ctypes.byref(pointer)))
+        return pointer.value
+    try:
+        check(c.call("dlock_client_open_start", uri, ctypes.byref(options), ctypes.byref(pointer)))
+        check(_end_of_opening(pointer.value))
+    except Error:
+        if pointer.value is not None:
+            c.library.dlock_client_close(pointer)
+        raise
+    except BaseException:
+        if pointer.value is not None:
+            threading.Thread(target=c.library.dlock_client_close, args=(pointer,), daemon=True).start()
+        raise
+    return pointer.value
+
+
+def _end_of_opening(client: int | None) -> tuple[int, str]:
+    """Waits for the one notice of a new client: (status, message)."""
+    notice, error = c.sized(c.Notice), c.sized(c.Error)
+    poll = select.poll()
+    poll.register(c.library.dlock_client_fd(client), select.POLLIN)
+    while c.library.dlock_client_next(client, ctypes.byref(notice), ctypes.byref(error)) != 1:
+        poll.poll()
+    return notice.status, c.text_of(error) if notice.status else ""
 
 
 def name_bytes(name: Name) -> bytes:

@@ -84,6 +84,7 @@ _ERROR, _OUT, _NAME = POINTER(Error), POINTER(c_void_p), (c_char_p, c_size_t)
 # name: result, arguments
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "dlock_client_open": (c_int, [c_char_p, POINTER(ClientOptions), _OUT, _ERROR]),
+    "dlock_client_open_start": (c_int, [c_char_p, POINTER(ClientOptions), _OUT, _ERROR]),
     "dlock_client_close": (None, [c_void_p]),
     "dlock_client_uri": (c_char_p, [c_void_p]),
     "dlock_client_server": (c_char_p, [c_void_p]),
