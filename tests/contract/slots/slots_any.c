@@ -330,6 +330,7 @@ void dlt_slots_any_tells_many(struct dlt_run *run)
                 continue;
             told_of[k] = true;
             left--;
+            freed_ns = dlt_now_ns(); /* the exchange of each attempt took time, too */
         }
     }
     for (int i = MANY - 1; i >= 0; i--)
