@@ -49,7 +49,7 @@ looked_for() {
         grep -q "\"$command\"" "$1/plugins/$2/config.c" && continue
         echo "$command is not in plugins/$2/config.c"
         return 1
-    done < <(grep -oh "call('[A-Z]*'" "$1/plugins/$2/"*.lua | cut -d"'" -f2 | sort -u)
+    done < <(grep -oh "call('[A-Z]*'" "$1/plugins/$2/lua/"*.lua | cut -d"'" -f2 | sort -u)
 }
 check "the server is asked for each command of the scripts of redis" looked_for "$1" redis
 check "... and of redlock" looked_for "$1" redlock
