@@ -31,7 +31,7 @@ static bool numbers_fit(const redisReply *reply, const struct bounds *bounds, si
     return true;
 }
 
-/* The answer of acquire_free.lua. */
+/* The short answer of acquire.lua. */
 static bool fence_read(const redisReply *reply, int64_t *fence)
 {
     const char *at = reply->str;

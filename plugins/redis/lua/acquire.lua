@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- One attempt to take a name.
 --
 -- KEYS   lock, meta
@@ -8,6 +9,40 @@
 --     or  2, the limit that the name has now, number: another one than this request's
 --     or  0, the time that the holder has left (-1: not known), waiters, 1 if queued, waiters before this one,
 --         the last fence, number
+-- @include same.lua
+-- @if guarded
+-- @include guard.lua
+local refusal = guard.refuse_grants()
+if refusal then
+    return refusal
+end
+-- @end
+-- @if plain raw
+if not is_same then
+    return refuse_other()
+end
+-- @end
+-- @if raw
+-- @include raw.lua
+local function lock_key()
+-- @end
+-- @include fence.lua
+
+-- The name has no holder and no waiter. The answer is fence and number in one string: a table takes the
+-- server longer.
+local others = string.sub(KEYS[2], 1, -2) -- see name_at in queue.lua
+if ARGV[2] == 'x' and ARGV[4] ~= 'REFRESH' and
+        call('EXISTS', KEYS[1], others .. 'r', others .. 'q') == 0 then
+    local fence, fresh, waits = fence_next(KEYS[2])
+    if not waits then
+        become_owner(KEYS[1], KEYS[2], ARGV[1], ARGV[3], ARGV[7], fence, fresh)
+        return fence .. ' ' .. ARGV[8]
+    end
+end
+
+-- @include queue.lua
+-- @include name.lua
+
 local token, mode, ttl, what = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local waiter_ttl, channel, label = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local lease = math.min(waiter_ttl, ttl) -- of a grant to the queue entry
@@ -185,3 +220,21 @@ else
 end
 table.insert(result, tonumber(ARGV[8]))
 return result
+-- @if raw
+end
+
+local raw, token = KEYS[3], ARGV[1]
+local owner = raw_owner(raw)
+if type(owner) == 'table' and not ends_by_itself(raw) then
+    return owner
+end
+if owner and owner ~= token then
+    return { 0, math.max(redis.call('PTTL', raw), -1), 0, 0, 0, 0, tonumber(ARGV[#ARGV]) }
+end
+local result = lock_key()
+local lease = type(result) == 'string' and ARGV[3] or result[1] == 1 and result[3]
+if lease then
+    redis.call('SET', raw, token, 'PX', lease)
+end
+return result
+-- @end

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Takes those of many names that have no holder and no waiter, for exclusive holders. All names are looked at
 -- before the first write; after it nothing ends the script. What is wrong with one name is nothing to the others,
 -- and is found by its own script, acquire.lua.
@@ -5,6 +6,21 @@
 -- KEYS   lock of each
 -- ARGV   token, ttl, label of each; number of the request
 -- Returns for each the fence, or '-': not taken, at most a fence was used up; then the number
+-- @include same.lua
+-- @if guarded
+-- @include guard.lua
+local refusal = guard.refuse_grants()
+if refusal then
+    return refusal
+end
+-- @end
+-- @if plain
+if not is_same then
+    return refuse_other()
+end
+-- @end
+-- @include fence.lua
+
 local keys, free, answers = {}, {}, {}
 for i, lock in ipairs(KEYS) do
     keys[3 * i - 2], keys[3 * i - 1], keys[3 * i] = lock, lock .. ':r', lock .. ':q'

@@ -2,7 +2,7 @@
 -- The failover guard: the script looks by itself, when it runs, whether this server may answer "yours" or grant
 -- a name. docs/adr/0034-redis-failover-guard.md says why that is enough.
 --
--- same.lua comes before it. What the client knows of this server (view.h), in one text:
+-- same.lua is before it. What the client knows of this server (view.h), in one text:
 --   id             the replication id: another one after each promotion
 --   since          microseconds of this server's clock: when enough replicas followed it (view.lua); 0: not yet
 --   t1 o1 t2 o2    two looks: at the moment t this server had written o bytes for its replicas; o is -1: none

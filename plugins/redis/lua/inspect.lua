@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The live holders of names, a page of readers at a time; changes nothing.
 --
 -- KEYS   lock, meta of each
@@ -6,6 +7,14 @@
 -- Returns for each name: the number of waiters, and for each holder: mode (x, s, or "limit permit"), token (with
 -- a k before it: kept for nobody), time left (-1: no
 -- end), fence, held for (-1: not known), label with data; then the number
+-- @if raw
+-- @include raw.lua
+local function lock_key()
+-- @end
+-- @include fence.lua
+-- @include queue.lua
+-- @include name.lua
+
 local OWNER_MAX = 255 -- bytes: with key=raw another program may have written any text
 local PAGE = 500
 
@@ -53,3 +62,24 @@ for i = 1, tonumber(ARGV[3]) do -- more keys may follow: the raw keys, and what 
 end
 table.insert(results, tonumber(ARGV[4]))
 return results
+-- @if raw
+end
+
+-- Another program's holder comes before ours in the answer. How many wait for it is not known.
+local raw = KEYS[3]
+local owner = raw_owner(raw)
+if type(owner) == 'table' and not ends_by_itself(raw) then
+    return owner
+end
+local results = lock_key()
+local result = results[1]
+if owner and owner ~= result[3] and ARGV[2] == '0' then -- on the first page
+    local known = type(owner) == 'string'
+    local text = known and string.sub(owner, 1, 255) or '-'
+    local label = known and '' or 'held by another program'
+    for i, value in ipairs({ 'x', text, redis.call('PTTL', raw), 0, -1, label }) do
+        table.insert(result, i + 1, value)
+    end
+end
+return results
+-- @end

@@ -1,9 +1,27 @@
+-- SPDX-License-Identifier: MIT
 -- Ends a lease, and keeps the name, or the permit, for nobody.
 --
 -- KEYS   lock, meta
 -- ARGV   token, how long to keep, number of the request
 -- Returns the number: kept
 --     or  0, '', number: the token did not hold the name
+-- @include same.lua
+-- @if guarded
+-- @include guard.lua
+local refusal = guard.refuse_yours() -- what is kept has to be known to the next master, or end before it grants
+if refusal then
+    return refusal
+end
+-- @end
+-- @if plain
+if not is_same then
+    return refuse_other()
+end
+-- @end
+-- @include fence.lua
+-- @include queue.lua
+-- @include name.lua
+
 local token, keep = ARGV[1], tonumber(ARGV[2])
 local name = name_at(1)
 local owner = call('GET', name.lock)

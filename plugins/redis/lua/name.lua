@@ -1,6 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- What the server stores of a name. Each script is put together from several files at build time; see
--- CMakeLists.txt.
+-- What the server stores of a name, and how a name without an exclusive holder is passed on.
 --
 --   lock     string: the token of the exclusive holder, with the lease as its time to live. While this key
 --            exists, readers does not

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- In a cluster, before view.lua: which slots this master has, and since when. A slot that came from another master may
+-- In a cluster, for view.lua: which slots this master has, and since when. A slot that came from another master may
 -- come from one that was just promoted and lacks grants. So the names of a slot have a guard of their own, from the
 -- moment when the slot is first seen here.
 --

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Releases those of many names that their exclusive holders give back and no waiter wants. All of them are
 -- deleted by one command: if anything is refused, nothing was written.
 --

@@ -1,9 +1,35 @@
+-- SPDX-License-Identifier: MIT
 -- Extends leases, one independent of another.
 --
 -- KEYS   lock, meta of each
--- ARGV   token, ttl, and D to make a reader of the exclusive holder, A to adopt (guard_renew.lua), else '-', of each;
+-- ARGV   token, ttl, and D to make a reader of the exclusive holder, A to adopt, else '-', of each;
 --        1 to pass nothing on; number of the request
 -- Returns for each: lease (0 if the token does not hold the name) and waiters, or an error; then the number
+-- @include same.lua
+-- @if guarded
+-- @include guard.lua
+-- An adoption is alone in its script. Its token may have been unlocked at another master, which granted the name since.
+local refusal = ARGV[3] == 'A' and guard.refuse_grants() or guard.refuse_yours()
+if refusal then
+    return refusal
+end
+if guard.refuse_grants() then
+    ARGV[#ARGV - 1] = '1' -- passes nothing on
+end
+-- @end
+-- @if plain raw
+if not is_same then
+    return refuse_other()
+end
+-- @end
+-- @if raw
+-- @include raw.lua
+local function lock_key()
+-- @end
+-- @include fence.lua
+-- @include queue.lua
+-- @include name.lua
+
 local function stay_owner(name, token, ttl)
     local left = call('PTTL', name.lock)
     if left < ttl then
@@ -84,3 +110,21 @@ for i = 0, (#ARGV - 2) / 3 - 1 do
 end
 table.insert(results, tonumber(ARGV[#ARGV]))
 return results
+-- @if raw
+end
+
+-- A lease is renewed if the token holds both keys.
+local results = lock_key()
+local count = #results - 1
+for i = 1, count do
+    local raw, ttl = KEYS[2 * count + i], results[i][1]
+    if ttl and ttl > 0 then
+        if raw_owner(raw) ~= ARGV[3 * i - 2] then
+            results[i] = { 0, 0 }
+        elseif redis.call('PTTL', raw) < ttl then
+            redis.call('PEXPIRE', raw, ttl)
+        end
+    end
+end
+return results
+-- @end

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * script.h - the scripts, which are the server's side of this plugin: *.lua in this directory.
- * CMakeLists.txt names the files of each script, and embed.cmake builds the scripts in. name.lua
- * says what they store.
+ * script.h - the scripts, which are the server's side of this plugin: *.lua in this directory,
+ * which resp/embed.cmake builds in. CMakeLists.txt says which file and which variant of it a script
+ * is. name.lua says what they store.
  */
 #ifndef REDIS_SCRIPT_H
 #define REDIS_SCRIPT_H

@@ -15,6 +15,12 @@
 -- Returns the moment of this look, the bytes written for replicas until then, since ('0': not yet), the replicas
 -- online (in a cluster: known), in a cluster the slots and since when they are here (owned.lua), number. '0' as the
 -- first: this server is no master with that id
+-- @if cluster
+-- @include owned.lua
+-- @end
+-- @if plain
+local owned = nil
+-- @end
 local call = redis.call
 local RECORD_TTL = 2592000000 -- ms
 local id, needed, lasts, number = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])

@@ -1,9 +1,13 @@
+-- SPDX-License-Identifier: MIT
 -- The live waiters of a name in the order of the queue, a page at a time; changes nothing.
 --
 -- KEYS   lock, meta
 -- ARGV   the number in the queue after which the page begins, the most waiters of a page, number of the request
 -- Returns the number after which the next page begins ('': this was the last page), for each waiter: mode (x, s or
 --         a limit), token, label, waited for (-1: not known); then the number
+-- @include fence.lua
+-- @include queue.lua
+
 local YEAR_2001 = 10 ^ 15 -- a number in the queue below that is a count
 local after, most = ARGV[1], tonumber(ARGV[2])
 local name = name_at(1)

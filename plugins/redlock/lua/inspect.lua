@@ -1,9 +1,12 @@
+-- SPDX-License-Identifier: MIT
 -- The live holders of names on one node; changes nothing.
 --
 -- KEYS   lock of each
 -- ARGV   the most holders of a name in the answer, whether locks have fencing tokens (1 or 0)
 -- Returns for each name: the number of waiters, and for each holder: mode (x or s), token, time left (-1: no
 -- end), held for (-1: not known), label, number; or WRONGTYPE, if a key of the name is foreign
+-- @include name.lua
+
 local OWNER_MAX = 255 -- bytes: another program may have written any text
 
 local function inspect(name)

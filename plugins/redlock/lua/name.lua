@@ -1,6 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- What one node stores of a name. Each script is put together from several files at build time; see
--- CMakeLists.txt.
+-- What one node stores of a name, and the functions of the scripts.
 --
 --   lock     string: "token round number since label" of the exclusive holder, with the lease as its time to
 --            live; or ~ while there are readers, or the name is reserved: a plain SET NX then gets nothing

@@ -1,9 +1,12 @@
+-- SPDX-License-Identifier: MIT
 -- Extends leases on one node, one independent of another.
 --
 -- KEYS   lock of each
 -- ARGV   token, ttl, mode of each; an exclusive holder with the mode s becomes a reader
 -- Returns for each: the lease, 0 if the token does not hold the name here, or an error. A foreign key
 -- where the lease was holds nothing.
+-- @include name.lua
+
 local function stay_owner(name, ttl)
     local left = redis.call('PTTL', name.lock)
     if left < ttl then

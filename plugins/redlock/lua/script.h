@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * script.h - the scripts, which are the nodes' side of this plugin: *.lua in this directory, built
- * in by resp/embed.cmake, each put together from the files that CMakeLists.txt names. name.lua
- * says what is stored where.
+ * in by resp/embed.cmake. name.lua says what is stored where.
  */
 #ifndef REDLOCK_SCRIPT_H
 #define REDLOCK_SCRIPT_H

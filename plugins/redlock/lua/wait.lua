@@ -1,8 +1,11 @@
+-- SPDX-License-Identifier: MIT
 -- Enqueues a waiter of a name, or refreshes its queue entry.
 --
 -- KEYS   lock
 -- ARGV   token, ticket, mode (x or s), ms that the entry lasts, channel
 -- Returns whether the name is free for the token here; the time that the holder has left (-1: not known)
+-- @include name.lua
+
 local token, ticket, mode, lasts, channel = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local name = name_at(KEYS[1])
 

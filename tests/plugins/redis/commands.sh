@@ -46,8 +46,8 @@ looked_for() {
     local command
     while read -r command; do
         case $command in PUBLISH | INFO | CLUSTER) continue ;; esac # waiters ask; the set-up and the guard ask by themselves
-        grep -q "\"$command\"" "$1/plugins/$2/config.c" && continue
-        echo "$command is not in plugins/$2/config.c"
+        grep -rq --include=config.c "\"$command\"" "$1/plugins/$2" && continue
+        echo "$command is not in config.c of plugins/$2"
         return 1
     done < <(grep -oh "call('[A-Z]*'" "$1/plugins/$2/lua/"*.lua | cut -d"'" -f2 | sort -u)
 }

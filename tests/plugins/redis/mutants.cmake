@@ -102,7 +102,7 @@ dlt_add_guard_mutant(F1_grants_as_soon_as_it_answers_yours
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
   guard/view.c "guard->grants_ms = longest_ms + lasts_ms;" "guard->grants_ms = guard->yours_ms;")
 dlt_add_guard_mutant(F1_passes_on_at_once F1_a_promoted_master_passes_nothing_on
-  lua/guard_release.lua "if guard.refuse_grants() then" "if false then")
+  lua/release.lua "if guard.refuse_grants() then" "if false then")
 dlt_add_guard_mutant(F2_answers_yours_at_once
   F1_F2_a_promoted_master_says_yours_after_D_and_S_and_grants_after_T_and_D
   guard/view.c "guard->yours_ms = lasts_ms + CLOCKS_DIFFER_MS;" "guard->yours_ms = 0;")
@@ -134,7 +134,7 @@ dlt_add_guard_mutant(F8_counts_only
 dlt_add_guard_mutant(F9_believes_any_message F9_a_message_of_another_promotion_is_no_grant
   waiter.c "strcmp(promotion, waiter->queued_by) == 0" "true")
 dlt_add_guard_mutant(F10_adopts_what_was_unlocked F10_a_token_that_was_unlocked_is_not_adopted
-  lua/guard_renew.lua "ARGV[3] == 'A' and" "false and")
+  lua/renew.lua "ARGV[3] == 'A' and" "false and")
 
 add_test(NAME redis_guard_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh
   ${PROJECT_SOURCE_DIR} failover ${DLT_GUARD_MUTANTS})
@@ -181,15 +181,15 @@ set_tests_properties(redis_cluster_mutants PROPERTIES TIMEOUT 600 LABELS "redis;
 # A release without a look that counts, and one that keeps outside of the guard: test_redis_terms.
 dlt_guard_mutant(releases_without_a_look test_redis_terms
   call/call.c "if (redis_view_expired(pipeline->guard, now_ns))" "if (false)")
-dlt_guard_mutant(FO_11_keeps_outside_of_the_guard test_redis_terms lua/guard_keep.lua "if refusal then" "if false then")
+dlt_guard_mutant(FO_11_keeps_outside_of_the_guard test_redis_terms lua/keep.lua "if refusal then" "if false then")
 add_test(NAME redis_terms_mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/guard_mutants.sh ${PROJECT_SOURCE_DIR} terms
   $<TARGET_FILE:redis_mutant_releases_without_a_look>=a_release_after_a_long_time_passes_the_name_on
   $<TARGET_FILE:redis_mutant_FO_11_keeps_outside_of_the_guard>=FO_11_an_old_master_keeps_nothing)
 set_tests_properties(redis_terms_mutants PROPERTIES TIMEOUT 600 LABELS "redis;meta")
 
 # Scripts that do not look at their server, and a client that does not look at its settings: test_redis_changed.
-dlt_guard_mutant(grants_at_another_server test_redis_changed lua/same_refuse.lua "if not is_same then" "if false then")
-dlt_guard_mutant(passes_on_at_another_server test_redis_changed lua/same_release.lua "if not is_same then" "if false then")
+dlt_guard_mutant(grants_at_another_server test_redis_changed lua/acquire.lua "if not is_same then" "if false then")
+dlt_guard_mutant(passes_on_at_another_server test_redis_changed lua/release.lua "if not is_same then" "if false then")
 dlt_guard_mutant(takes_a_backup_for_a_replica test_redis_changed lua/same.lua "== copies" "== 0")
 dlt_guard_mutant(checks_the_settings_once test_redis_changed
   call/call.c "if (is_due(&pipeline->settings_ns, now_ns, SETTINGS_LAST_NS))" "if (false)")

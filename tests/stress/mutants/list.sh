@@ -18,7 +18,7 @@ on_mysql() {
 
 mutant 1 "unlock does not look at the token" "$redis" \
     "$(slots redis redis UNL-1 "$on_redis")" \
-    plugins/redis/lua/release_alone.lua \
+    plugins/redis/lua/release.lua \
     "holder == ARGV[1] or ARGV[1] == '*'" "ARGV[1] ~= ''"
 
 mutant 2 "a lease counts from the answer" dlock-sim \
@@ -350,7 +350,7 @@ numbers="dlock_plugin_redlock test_redlock_numbers"
 
 mutant 47 "a node keeps the numbers of leases until its clock has passed them" "$numbers" \
     "test_redlock_numbers --filter '*/C6_after_clocks*'" \
-    plugins/redlock/lua/acquire_free.lua \
+    plugins/redlock/lua/acquire.lua \
     "        redis.call('SET', KEYS[1] .. ':f', string.format('%.0f', number), 'PX', 86400000)
 " "        redis.call('SET', KEYS[1] .. ':f', string.format('%.0f', number), 'PX',
                    math.max(1, math.ceil((number + 32 - clock) / 1000)))

@@ -1,4 +1,0 @@
-local refusal = guard.refuse_grants()
-if refusal then
-    return refusal
-end

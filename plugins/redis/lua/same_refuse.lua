@@ -1,3 +1,0 @@
-if not is_same then
-    return refuse_other()
-end
