@@ -3,7 +3,7 @@
  * etcd://host[:port][,host...][/prefix], etcds: with TLS - a cluster of etcd, which keeps a key for
  * each holder and each waiter of a name.
  *
- * README.md is for users. The slots are here, in the order of plugin.h.
+ * README.md is for users. The table at the end says where each slot is.
  */
 #include "admin.h"
 #include "net/tls.h"

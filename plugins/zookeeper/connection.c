@@ -107,7 +107,7 @@ static void connected(struct zk_link *link)
 static void count(struct zk_link *link, enum dlock_connection_event event)
 {
     if (link->counts && !link->closing)
-        DLOCK_COUNT_CONNECTION(link->host, event);
+        link->host->connection(link->host->ctx, event);
 }
 
 /* Notes the state of the session after the library ran. */

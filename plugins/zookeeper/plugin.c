@@ -3,7 +3,7 @@
  * zk://host[:port][,host...][/path], zookeeper: the same - an ensemble of ZooKeeper, which keeps a
  * node for each holder and each waiter of a name.
  *
- * README.md is for users. The slots are here, in the order of plugin.h.
+ * README.md is for users. The table at the end says where each slot is.
  */
 #include "admin.h"
 #include "exchange.h"

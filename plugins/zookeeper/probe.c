@@ -24,7 +24,7 @@ void zk_probe_info(struct zk_session *session, struct dlock_session_info *info)
         (void)snprintf(info->server, sizeof info->server, "ZooKeeper");
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s",
                    state.server[0] != '\0' ? state.server : session->servers.endpoint);
-    if (DLOCK_HAS(info, ttl_step_ms) && state.timeout_ms > 0) {
+    if (state.timeout_ms > 0) {
         const int64_t ttl_ms = state.timeout_ms - ZK_MARGIN_TICKS * session->tick_ms;
 
         info->ttl_least_ms = info->ttl_most_ms = ttl_ms > 0 ? ttl_ms : 1;

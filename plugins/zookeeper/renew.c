@@ -59,8 +59,7 @@ static enum dlock_status element_begin(struct batch *batch, struct element *elem
 static bool element_add(const struct batch *batch, struct element *element)
 {
     const struct zk_attempt *attempt = &element->attempt;
-    const bool counts =
-        !attempt->shared && dlock_request_limit(attempt->req) == 1 && !batch->session->config.raw;
+    const bool counts = !attempt->shared && attempt->req->limit == 1 && !batch->session->config.raw;
 
     element->parent = NULL;
     element->node =

@@ -635,8 +635,7 @@ void zk_slot_grant(const struct zk_attempt *attempt, const struct zk_position *p
     grant->fence_room = FENCE_SCALE - 1;
     grant->lease_ms = lease_ms;
     grant->waiters = position->contenders - holders_of(position);
-    if (DLOCK_HAS(grant, permit))
-        grant->permit = attempt->slot->permit;
+    grant->permit = attempt->slot->permit;
 }
 
 void zk_slot_wait(const struct zk_position *position, struct dlock_grant *grant)

@@ -238,7 +238,7 @@ static enum dlock_status say(const struct take *take)
             attempt->path.text);
     if (take->refusal.reason == OTHER_LIMIT)
         return dlock_fail(attempt->err, ZK_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER,
-                          take->refusal.limit, dlock_request_limit(attempt->req));
+                          take->refusal.limit, attempt->req->limit);
     if (take->refusal.reason == NOT_TO_BE_LISTED)
         return zk_exchange_fail(attempt->err, take->refusal.rc, "list", attempt->path.text);
     return DLOCK_BUSY;
@@ -503,7 +503,7 @@ static bool calls_add(struct take *take, struct zk_exchange *exchange)
     char path[ZK_PATH_MAX + 1 + ZK_NODE_MAX], text[DL_HOLDER_TEXT_MAX];
 
     (void)zk_node_make(path, attempt->session->config.recipe, attempt->path.text, attempt->token,
-                       req->mode, dlock_request_limit(req));
+                       req->mode, req->limit);
     take->create = zk_exchange_add(exchange, ZK_CREATE, path);
     take->children = zk_exchange_add(exchange, ZK_CHILDREN, attempt->path.text);
     if (take->create == NULL || take->children == NULL)
@@ -702,7 +702,7 @@ static bool can_batch(const struct dlock_request *req)
 {
     const struct zk_slot *slot = req->attempt;
 
-    return dlock_request_limit(req) == 1 && slot->doubts == 0;
+    return req->limit == 1 && slot->doubts == 0;
 }
 
 static bool is_same_name(const struct dlock_request *a, const struct dlock_request *b)

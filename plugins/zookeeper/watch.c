@@ -59,7 +59,7 @@ static bool is_settled(const struct zk_slot *slot, const struct zk_call *get, ui
 /* What the watcher waits for has happened already. */
 static bool is_over(const struct zk_attempt *attempt, const struct zk_call *call)
 {
-    const uint32_t limit = dlock_request_limit(attempt->req);
+    const uint32_t limit = attempt->req->limit;
 
     if (call->rc != ZOK || limit == 1)
         return false;

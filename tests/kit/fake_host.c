@@ -54,7 +54,7 @@ void dlt_host_init(struct dlt_host *host)
         .session_caps = host_session_caps,
         .connection = host_connection,
     };
-    host->caps = UINT32_MAX;
+    host->caps = UINT64_MAX;
     host->now_ns = INT64_C(86400) * 1000 * DLT_NS_PER_MS;
 }
 
