@@ -2,7 +2,7 @@
 /*
  * mysql://host/database - rows of MariaDB or MySQL as locks.
  *
- * README.md is for users. The slots are here, in the order of plugin.h.
+ * README.md is for users. Two tables have the slots: of rows, and of row locks of a session.
  */
 #include "connect.h"
 #include "inspect.h"
@@ -104,40 +104,6 @@ static void session_interrupt(void *self, const struct dlock_request *req)
     (void)put;
 }
 
-/* ---- one branch a slot: each strategy has slots of its own ---- */
-
-static bool is_session_lock(const struct my_session *session)
-{
-    return session->config.strategy == MY_SESSION;
-}
-
-static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
-                                         struct dlock_grant *grant, struct dlock_error *err)
-{
-    return (is_session_lock(self) ? my_session_trylock : my_row_trylock)(self, req, grant, err);
-}
-
-static enum dlock_status session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
-                                       int64_t deadline_ns, struct dlock_error *err)
-{
-    return (is_session_lock(self) ? my_session_renew : my_row_renew)(self, ops, n, deadline_ns,
-                                                                     err);
-}
-
-static enum dlock_status session_unlock(void *self, const struct dlock_request *req,
-                                        struct dlock_error *err)
-{
-    return (is_session_lock(self) ? my_session_unlock : my_row_unlock)(self, req, err);
-}
-
-static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
-                                       const char *owner, int64_t deadline_ns,
-                                       struct dlock_error *err)
-{
-    return (is_session_lock(self) ? my_session_break : my_row_break)(self, name, name_len, owner,
-                                                                     deadline_ns, err);
-}
-
 static enum dlock_status session_probe(void *self, int64_t deadline_ns,
                                        struct dlock_session_info *info, dlock_check_fn *fn,
                                        void *arg, struct dlock_error *err)
@@ -152,25 +118,48 @@ static enum dlock_status session_probe(void *self, int64_t deadline_ns,
     return status;
 }
 
-static const struct dlock_backend_ops ops = {
-    .struct_size = sizeof ops,
+static const struct dlock_backend_ops row_ops = {
+    .struct_size = sizeof row_ops,
     .session_size = sizeof(struct my_session),
     .attempt_size = sizeof(struct my_slot),
     .open = session_open,
     .close = session_close,
-    .trylock = session_trylock,
-    .renew = session_renew,
-    .unlock = session_unlock,
-    .inspect = my_inspect_name,
-    .lock = my_session_lock,
+    .trylock = my_row_trylock,
+    .renew = my_row_renew,
+    .unlock = my_row_unlock,
+    .forget = my_row_forget,
     .watch = my_row_watch,
     .interrupt = session_interrupt,
-    .forget = my_row_forget,
-    .list = my_inspect_list,
-    .break_lock = session_break,
-    .probe = session_probe,
     .trylock_batch = my_row_trylock_batch,
     .unlock_batch = my_row_unlock_batch,
+    .inspect = my_inspect_name,
+    .list = my_inspect_list,
+    .break_lock = my_row_break,
+    .probe = session_probe,
+};
+
+static const struct dlock_backend_ops session_ops = {
+    .struct_size = sizeof session_ops,
+    .session_size = sizeof(struct my_session),
+    .attempt_size = sizeof(struct my_slot),
+    .open = session_open,
+    .close = session_close,
+    .trylock = my_session_trylock,
+    .renew = my_session_renew,
+    .unlock = my_session_unlock,
+    .lock = my_session_lock,
+    .interrupt = session_interrupt,
+    .inspect = my_inspect_name,
+    .list = my_inspect_list,
+    .break_lock = my_session_break,
+    .probe = session_probe,
+};
+
+static const struct dlock_strategy strategies[] = {
+    {"row", MY_ROW_CAPS, &row_ops},
+    {"insert", MY_ROW_CAPS, &row_ops},
+    {"session", MY_SESSION_CAPS, &session_ops},
+    {NULL, 0, NULL},
 };
 
 static const struct dlock_plugin plugin = {
@@ -178,15 +167,12 @@ static const struct dlock_plugin plugin = {
     .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
     .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
     .struct_size = sizeof plugin,
-    .caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
-            DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION | DLOCK_CAP_WATCH |
-            DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA,
     .name = "mysql",
     .version = "1",
     .schemes = schemes,
     .options = options,
     .init = plugin_init,
-    .ops = &ops,
+    .strategies = strategies,
 };
 
 DLOCK_PLUGIN_ENTRY(mysql, &plugin)

@@ -20,17 +20,13 @@ static uint32_t flush_costs(long flush)
 
 void my_probe_info(const struct my_connection *conn, struct dlock_session_info *info)
 {
-    info->caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
-                 (conn->config->strategy == MY_SESSION
-                      ? DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT
-                      : DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH);
-    if (conn->config->strategy != MY_SESSION && atomic_load(&conn->tables->has_permits))
-        info->caps |= DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP;
-    if (conn->config->strategy != MY_SESSION && atomic_load(&conn->tables->has_data))
-        info->caps |= DLOCK_CAP_DATA;
+    info->caps = conn->config->strategy == MY_SESSION ? MY_SESSION_CAPS : MY_ROW_CAPS;
+    if (!atomic_load(&conn->tables->has_permits))
+        info->caps &= ~(DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP);
+    if (!atomic_load(&conn->tables->has_data))
+        info->caps &= ~DLOCK_CAP_DATA;
     info->caps &= ~flush_costs(conn->flush);
-    if (DLOCK_HAS(info, lanes))
-        info->lanes = LANES;
+    info->lanes = LANES;
     (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", conn->config->endpoint);
 }

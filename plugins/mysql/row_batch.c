@@ -362,10 +362,8 @@ static void keep(struct batch *batch, enum item_state state)
 static bool is_plain(const struct dlock_request *req)
 {
     const struct my_slot *slot = req->attempt;
-    uint32_t data_len = 0;
 
-    (void)dlock_request_data(req, &data_len);
-    return req->mode == DLOCK_EXCLUSIVE && !my_row_permit_is(req) && data_len == 0 &&
+    return req->mode == DLOCK_EXCLUSIVE && !my_row_permit_is(req) && req->data_len == 0 &&
            slot->queue == NULL && !slot->doubtful;
 }
 
@@ -673,7 +671,7 @@ static bool is_plain_unlock(const struct dlock_request *req)
 {
     const struct my_slot *slot = req->attempt;
 
-    return is_plain(req) && slot->asked && dlock_request_keep_ms(req) == 0;
+    return is_plain(req) && slot->asked && req->keep_ms == 0;
 }
 
 static enum dlock_status lost(const struct item *item)

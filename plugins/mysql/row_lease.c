@@ -222,7 +222,7 @@ static enum dlock_status lease_end(struct my_connection *conn, const struct dloc
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
-    if (dlock_request_keep_ms(req) > 0)
+    if (req->keep_ms > 0)
         return my_row_permit_keep(conn, req, err);
     if (req->mode == DLOCK_SHARED)
         return my_row_reader_unlock(conn, err);

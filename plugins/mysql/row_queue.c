@@ -282,7 +282,7 @@ static enum dlock_status step(struct my_connection *conn, const struct dlock_req
 static bool is_free(const struct my_row *row, const struct dlock_request *req)
 {
     if (my_row_permit_is(req))
-        return row->number[0] < (long long)dlock_request_limit(req);
+        return row->number[0] < (long long)req->limit;
     return row->number[1] <= 0 && (row->number[2] <= 0 || req->mode == DLOCK_SHARED);
 }
 

@@ -347,7 +347,7 @@ static enum dlock_status permit_take(struct my_connection *conn, const struct pe
     grant->fence = conn->insert_id;
     grant->fence_room = MY_FENCE_STEP - 1;
     grant->permit = permit;
-    conn->input.number = (long long)dlock_request_limit(req) * MY_PERMIT_SCALE + permit;
+    conn->input.number = (long long)req->limit * MY_PERMIT_SCALE + permit;
     return my_statements_run(conn, MY_PERMIT_ADD, err);
 }
 
@@ -365,7 +365,7 @@ static enum dlock_status permit_try(struct my_connection *conn, const struct dlo
                                     struct dlock_grant *grant, struct dlock_error *err)
 {
     const struct my_slot *slot = req->attempt;
-    const uint32_t limit = dlock_request_limit(req);
+    const uint32_t limit = req->limit;
     const enum my_statement reap = permits_over(conn);
     struct permits permits;
     const enum dlock_status checked = permit_check(conn, limit, err);
@@ -462,7 +462,7 @@ static enum dlock_status lock_keep(struct my_connection *conn, struct dlock_erro
 enum dlock_status my_row_permit_keep(struct my_connection *conn, const struct dlock_request *req,
                                      struct dlock_error *err)
 {
-    conn->input.number = dlock_request_keep_ms(req) * MY_US_PER_MS;
+    conn->input.number = req->keep_ms * MY_US_PER_MS;
     return my_row_permit_is(req) ? permit_change(conn, MY_GUARD, MY_PERMIT_KEEP, err)
                                  : lock_keep(conn, err);
 }

@@ -47,7 +47,7 @@ enum dlock_status my_row_reader_break(struct my_connection *conn, uint64_t *coun
 /* True: the lease of this request is a permit. */
 static inline bool my_row_permit_is(const struct dlock_request *req)
 {
-    return dlock_request_limit(req) > 1;
+    return req->limit > 1;
 }
 
 enum dlock_status my_row_permit_try(struct my_connection *conn, const struct dlock_request *req,

@@ -438,8 +438,6 @@ void my_statements_input_name(struct my_connection *conn, const unsigned char *n
 void my_statements_input(struct my_connection *conn, const struct dlock_request *req)
 {
     struct my_input *input = &conn->input;
-    const unsigned char *data = NULL;
-    uint32_t data_len = 0;
 
     my_statements_input_name(conn, req->name, req->name_len);
     memcpy(input->token, req->token, sizeof input->token);
@@ -447,10 +445,9 @@ void my_statements_input(struct my_connection *conn, const struct dlock_request 
     input->label_len = req->label != NULL ? strnlen(req->label, sizeof input->label) : 0;
     if (input->label_len > 0)
         memcpy(input->label, req->label, input->label_len);
-    data = dlock_request_data(req, &data_len);
-    input->data_len = data_len <= sizeof input->data ? data_len : 0;
+    input->data_len = req->data_len <= sizeof input->data ? req->data_len : 0;
     if (input->data_len > 0)
-        memcpy(input->data, data, input->data_len);
+        memcpy(input->data, req->data, input->data_len);
     input->ttl_us = req->ttl_ms * MY_US_PER_MS;
 }
 

@@ -2,7 +2,7 @@
 /*
  * postgresql://user@host/database - rows or advisory locks of PostgreSQL as locks.
  *
- * README.md is for users. The slots are here, in the order of plugin.h.
+ * README.md is for users. Two tables have the slots: of rows, and of advisory locks of a session.
  */
 #include "connect.h"
 #include "net/tls.h"
@@ -80,7 +80,7 @@ static enum dlock_status session_open(void *self, const struct dlock_host *host,
         status = pg_open(&session->conn, deadline_ns, err);
     if (status == DLOCK_OK)
         pg_probe_info(&session->conn, info);
-    else if (DLOCK_HAS(info, goes_on))
+    else
         info->goes_on = session->conn.login_ns != 0;
     return status;
 }
@@ -99,65 +99,6 @@ static void session_close(void *self, bool forked)
         pg_shared_unref(session->shared);
 }
 
-/* ---- one branch a slot: each strategy has slots of its own ---- */
-
-static bool is_session_lock(const struct pg_session *session)
-{
-    return session->config.strategy == PG_SESSION;
-}
-
-static enum dlock_status session_trylock(void *self, const struct dlock_request *req,
-                                         struct dlock_grant *grant, struct dlock_error *err)
-{
-    return (is_session_lock(self) ? pg_session_trylock : pg_row_trylock)(self, req, grant, err);
-}
-
-static enum dlock_status session_renew(void *self, struct dlock_lease_op *const *ops, size_t n,
-                                       int64_t deadline_ns, struct dlock_error *err)
-{
-    return (is_session_lock(self) ? pg_session_renew : pg_row_renew)(self, ops, n, deadline_ns,
-                                                                     err);
-}
-
-static enum dlock_status session_unlock(void *self, const struct dlock_request *req,
-                                        struct dlock_error *err)
-{
-    return (is_session_lock(self) ? pg_session_unlock : pg_row_unlock)(self, req, err);
-}
-
-static enum dlock_status session_inspect(void *self, const unsigned char *name, uint32_t name_len,
-                                         int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                         struct dlock_error *err)
-{
-    return (is_session_lock(self) ? pg_session_inspect : pg_row_inspect)(self, name, name_len,
-                                                                         deadline_ns, fn, arg, err);
-}
-
-static enum dlock_status session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
-                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
-                                      struct dlock_error *err)
-{
-    return (is_session_lock(self) ? pg_session_list : pg_row_list)(self, prefix, prefix_len,
-                                                                   deadline_ns, fn, arg, err);
-}
-
-static enum dlock_status session_break(void *self, const unsigned char *name, uint32_t name_len,
-                                       const char *owner, int64_t deadline_ns,
-                                       struct dlock_error *err)
-{
-    return (is_session_lock(self) ? pg_session_break : pg_row_break)(self, name, name_len, owner,
-                                                                     deadline_ns, err);
-}
-
-static enum dlock_status session_list_waiters(void *self, const unsigned char *name,
-                                              uint32_t name_len, int64_t deadline_ns,
-                                              dlock_waiter_fn *fn, void *arg,
-                                              struct dlock_error *err)
-{
-    return (is_session_lock(self) ? pg_session_list_waiters : pg_row_list_waiters)(
-        self, name, name_len, deadline_ns, fn, arg, err);
-}
-
 static enum dlock_status session_probe(void *self, int64_t deadline_ns,
                                        struct dlock_session_info *info, dlock_check_fn *fn,
                                        void *arg, struct dlock_error *err)
@@ -172,28 +113,50 @@ static enum dlock_status session_probe(void *self, int64_t deadline_ns,
     return status;
 }
 
-static const struct dlock_backend_ops ops = {
-    .struct_size = sizeof ops,
+static const struct dlock_backend_ops row_ops = {
+    .struct_size = sizeof row_ops,
     .session_size = sizeof(struct pg_session),
     .attempt_size = sizeof(struct pg_slot),
     .open = session_open,
     .close = session_close,
-    .trylock = session_trylock,
-    .renew = session_renew,
-    .unlock = session_unlock,
+    .trylock = pg_row_trylock,
+    .renew = pg_row_renew,
+    .unlock = pg_row_unlock,
     .forget = pg_row_forget,
-    .inspect = session_inspect,
-    .list = session_list,
-    .break_lock = session_break,
-    .lock = pg_session_lock,
     .watch = pg_row_watch,
     .dequeue = pg_row_dequeue,
     .interrupt = pg_row_interrupt,
-    .probe = session_probe,
-    .list_waiters = session_list_waiters,
     .wait_any = pg_row_wait_any,
     .trylock_batch = pg_row_trylock_batch,
     .unlock_batch = pg_row_unlock_batch,
+    .inspect = pg_row_inspect,
+    .list = pg_row_list,
+    .list_waiters = pg_row_list_waiters,
+    .break_lock = pg_row_break,
+    .probe = session_probe,
+};
+
+static const struct dlock_backend_ops session_ops = {
+    .struct_size = sizeof session_ops,
+    .session_size = sizeof(struct pg_session),
+    .attempt_size = sizeof(struct pg_slot),
+    .open = session_open,
+    .close = session_close,
+    .trylock = pg_session_trylock,
+    .renew = pg_session_renew,
+    .unlock = pg_session_unlock,
+    .lock = pg_session_lock,
+    .interrupt = pg_row_interrupt,
+    .inspect = pg_session_inspect,
+    .list = pg_session_list,
+    .break_lock = pg_session_break,
+    .probe = session_probe,
+};
+
+static const struct dlock_strategy strategies[] = {
+    {"row", PG_ROW_CAPS, &row_ops},
+    {"session", PG_SESSION_CAPS, &session_ops},
+    {NULL, 0, NULL},
 };
 
 static const struct dlock_plugin plugin = {
@@ -201,15 +164,12 @@ static const struct dlock_plugin plugin = {
     .abi_major = DLOCK_PLUGIN_ABI_MAJOR,
     .abi_minor = DLOCK_PLUGIN_ABI_MINOR,
     .struct_size = sizeof plugin,
-    .caps = DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
-            DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_NATIVE_WAIT | DLOCK_CAP_SESSION | DLOCK_CAP_WATCH |
-            DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA,
     .name = "postgresql",
     .version = "1",
     .schemes = schemes,
     .options = options,
     .init = plugin_init,
-    .ops = &ops,
+    .strategies = strategies,
 };
 
 DLOCK_PLUGIN_ENTRY(postgresql, &plugin)

@@ -16,19 +16,12 @@
 
 void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *info)
 {
-    const bool is_session = conn->config->strategy == PG_SESSION;
-
-    info->caps =
-        DLOCK_CAP_RWLOCK | DLOCK_CAP_FENCE | DLOCK_CAP_FENCE_DURABLE |
-        (is_session ? DLOCK_CAP_SESSION | DLOCK_CAP_NATIVE_WAIT
-                    : DLOCK_CAP_DOWNGRADE | DLOCK_CAP_CRASH_SAFE | DLOCK_CAP_WATCH |
-                          DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA);
+    info->caps = conn->config->strategy == PG_SESSION ? PG_SESSION_CAPS : PG_ROW_CAPS;
     if (atomic_load(&conn->shared->outdated) || atomic_load(&conn->shared->denied))
         info->caps &= ~FUNCTIONS;
     if (!conn->flushes)
         info->caps &= ~DURABLE;
-    if (DLOCK_HAS(info, lanes))
-        info->lanes = LANES;
+    info->lanes = LANES;
     (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", conn->config->endpoint);
 }

@@ -86,7 +86,7 @@ static size_t shared_write(unsigned char *out, const struct dlock_request *req)
 
 static size_t limit_write(unsigned char *out, const struct dlock_request *req)
 {
-    return number_write(out, dlock_request_limit(req));
+    return number_write(out, req->limit);
 }
 
 static size_t what_write(unsigned char *out, const struct dlock_request *req)
@@ -101,7 +101,7 @@ static size_t text_write(unsigned char *out, const struct dlock_request *req)
 
 static size_t keep_write(unsigned char *out, const struct dlock_request *req)
 {
-    return number_write(out, dlock_request_keep_ms(req));
+    return number_write(out, req->keep_ms);
 }
 
 static size_t downgrade_write(unsigned char *out, const struct dlock_request *req)
@@ -383,18 +383,17 @@ static void try_alone(struct pg_session *session, struct dlock_batch_op *op)
 
 static bool is_held_lock(const struct dlock_request *req)
 {
-    return req->mode == DLOCK_EXCLUSIVE && !pg_row_lease_is_permit(req) &&
-           dlock_request_keep_ms(req) == 0;
+    return req->mode == DLOCK_EXCLUSIVE && !pg_row_lease_is_permit(req) && req->keep_ms == 0;
 }
 
 static bool is_release(const struct dlock_request *req)
 {
-    return dlock_request_keep_ms(req) == 0;
+    return req->keep_ms == 0;
 }
 
 static bool is_keep(const struct dlock_request *req)
 {
-    return dlock_request_keep_ms(req) > 0;
+    return req->keep_ms > 0;
 }
 
 static enum dlock_status held_read(struct pg_connection *conn, const PGresult *result, int row,

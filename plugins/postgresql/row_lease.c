@@ -153,7 +153,7 @@ static enum dlock_status release_and_notify(struct pg_connection *conn,
 
 bool pg_row_lease_is_permit(const struct dlock_request *req)
 {
-    return dlock_request_limit(req) > 1;
+    return req->limit > 1;
 }
 
 enum pg_take pg_row_lease_what(const struct dlock_request *req)
@@ -170,8 +170,8 @@ static void take_params(const struct pg_connection *conn, const struct dlock_req
 {
     pg_params_bytes(params, req->name, req->name_len);
     pg_params_bytes(params, req->token, sizeof req->token);
-    pg_params_number(params, pg_row_lease_is_permit(req) ? (int64_t)dlock_request_limit(req)
-                                                         : req->mode == DLOCK_SHARED);
+    pg_params_number(params,
+                     pg_row_lease_is_permit(req) ? (int64_t)req->limit : req->mode == DLOCK_SHARED);
     pg_params_number(params, req->ttl_ms);
     pg_params_number(params, pg_row_lease_what(req));
     pg_params_number(params, conn->config->waiter_ttl_ms);
@@ -204,13 +204,13 @@ enum dlock_status pg_row_lease_take_read(struct pg_connection *conn,
 
     grant->waiters = (uint32_t)pg_query_number(result, row, 4);
     if (outcome == PG_TAKE_OK) {
-        if (pg_row_lease_is_permit(req) && DLOCK_HAS(grant, permit))
+        if (pg_row_lease_is_permit(req))
             grant->permit = (uint32_t)pg_query_number(result, row, 6);
         return pg_row_lease_granted(conn, req, fence, grant, err);
     }
     if (outcome == PG_TAKE_OTHER_LIMIT)
         return dlock_fail(err, PG_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, (unsigned)fence,
-                          dlock_request_limit(req));
+                          req->limit);
     grant->holder_ms = pg_query_number(result, row, 2);
     grant->queue_position = grant->waiters;
     if (outcome == PG_TAKE_QUEUED) {
@@ -220,7 +220,7 @@ enum dlock_status pg_row_lease_take_read(struct pg_connection *conn,
         grant->lease_ms = conn->config->waiter_ttl_ms;
         reported = pg_waiter_queued(req->attempt, grant->fence);
     }
-    if (dlock_request_waiter(req) != 0 && !reported)
+    if (req->waiter != 0 && !reported)
         grant->flags |= DLOCK_GRANT_UNREPORTED;
     return DLOCK_BUSY;
 }
@@ -292,7 +292,7 @@ static enum dlock_status keep(struct pg_connection *conn, const struct dlock_req
         return status;
     pg_params_bytes(&params, req->name, req->name_len);
     pg_params_bytes(&params, req->token, sizeof req->token);
-    pg_params_number(&params, dlock_request_keep_ms(req));
+    pg_params_number(&params, req->keep_ms);
     pg_params_number(&params, pg_statements_less_patience_ms(conn));
     status = pg_statements_run(conn, PG_KEEP, &params, 1, &result, err);
     if (status != DLOCK_OK)
@@ -317,8 +317,8 @@ enum dlock_status pg_row_unlock(void *self, const struct dlock_request *req,
     enum dlock_status status = DLOCK_INTERNAL;
 
     pg_waiter_free(req->attempt); /* [UNL-4] */
-    status = dlock_request_keep_ms(req) > 0 ? keep(&session->conn, req, &held, err)
-                                            : release(&session->conn, req, false, &held, err);
+    status = req->keep_ms > 0 ? keep(&session->conn, req, &held, err)
+                              : release(&session->conn, req, false, &held, err);
     return status == DLOCK_OK ? pg_row_lease_unlocked(held, err) : status;
 }
 

@@ -470,7 +470,7 @@ enum dlock_status pg_waiter_expect(struct pg_shared *shared, const struct dlock_
         pg_shared_ref(shared);
         pg_listener_add_locked(listener, waiter, req->token);
         waiter->base.interrupted = atomic_load(&slot->stop) != 0;
-        waiter->base.number = dlock_request_waiter(req);
+        waiter->base.number = req->waiter;
         slot->waiter = waiter;
     }
     pg_listener_catch_up_locked(listener);

@@ -18,8 +18,7 @@ static enum dlock_status verdict_locked(struct pg_waiter *waiter, struct dlock_g
         grant->fence = waiter->fence;
         grant->fence_room = PG_FENCE_STEP - 1;
         grant->lease_ms = waiter->lease_ms;
-        if (DLOCK_HAS(grant, permit))
-            grant->permit = waiter->permit;
+        grant->permit = waiter->permit;
         waiter->counter = waiter->fence; /* a grant is reported once */
         return DLOCK_OK;
     }

@@ -515,28 +515,12 @@ enum dlock_status pg_session_inspect(void *self, const unsigned char *name, uint
                                      int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                      struct dlock_error *err)
 {
-    struct pg_session *session = self;
-    return inspect(session, name, name_len, true, deadline_ns, fn, arg, err);
+    return inspect(self, name, name_len, true, deadline_ns, fn, arg, err);
 }
 
 enum dlock_status pg_session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                   struct dlock_error *err)
 {
-    struct pg_session *session = self;
-    return inspect(session, prefix, prefix_len, false, deadline_ns, fn, arg, err);
-}
-
-enum dlock_status pg_session_list_waiters(void *self, const unsigned char *name, uint32_t name_len,
-                                          int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
-                                          struct dlock_error *err)
-{
-    (void)self;
-    (void)name;
-    (void)name_len;
-    (void)deadline_ns;
-    (void)fn;
-    (void)arg;
-    return dlock_fail(err, PG_ORIGIN, DLOCK_UNSUPPORTED, 0,
-                      "strategy=session: the server's queue shows processes, not waiters");
+    return inspect(self, prefix, prefix_len, false, deadline_ns, fn, arg, err);
 }

@@ -39,9 +39,5 @@ enum dlock_status pg_session_inspect(void *self, const unsigned char *name, uint
 enum dlock_status pg_session_list(void *self, const unsigned char *prefix, uint32_t prefix_len,
                                   int64_t deadline_ns, dlock_holder_fn *fn, void *arg,
                                   struct dlock_error *err);
-/* UNSUPPORTED. */
-enum dlock_status pg_session_list_waiters(void *self, const unsigned char *name, uint32_t name_len,
-                                          int64_t deadline_ns, dlock_waiter_fn *fn, void *arg,
-                                          struct dlock_error *err);
 
 #endif

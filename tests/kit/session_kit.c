@@ -25,6 +25,20 @@ static int64_t number_find(const struct dlock_target *target, const char *name)
     return value != NULL ? strtoll(value, NULL, 10) : 0;
 }
 
+/* As core does [STG-1]; the default is the first one. */
+static void strategy_choose(struct dlt_session *session)
+{
+    const struct dlock_strategy *strategy = session->plugin->strategies;
+    const char *name = session->target.option(&session->target, "strategy");
+
+    session->ops = session->plugin->ops;
+    if (strategy == NULL)
+        return;
+    while (name != NULL && strategy->name != NULL && strcmp(strategy->name, name) != 0)
+        strategy++;
+    session->ops = strategy->ops;
+}
+
 void dlt_session_target(struct dlt_session *session, const struct dlock_plugin *plugin,
                         const char *scheme, const char *where)
 {
@@ -32,7 +46,6 @@ void dlt_session_target(struct dlt_session *session, const struct dlock_plugin *
 
     memset(session, 0, sizeof *session);
     session->plugin = plugin;
-    session->ops = plugin->ops;
     dlt_host_init_running(&session->host);
     session->shared = &session->host;
     session->call_ms = CALL_MS;
@@ -48,6 +61,7 @@ void dlt_session_target(struct dlt_session *session, const struct dlock_plugin *
         .number = number_find,
         .read_secret = dlt_read_secret,
     };
+    strategy_choose(session);
 }
 
 void dlt_session_option(struct dlt_session *session, const char *name, const char *value)
@@ -56,6 +70,7 @@ void dlt_session_option(struct dlt_session *session, const char *name, const cha
         if (session->options[i][0][0] == '\0' || strcmp(session->options[i][0], name) == 0) {
             (void)snprintf(session->options[i][0], 128, "%s", name);
             (void)snprintf(session->options[i][1], 128, "%s", value);
+            strategy_choose(session);
             return;
         }
     }
@@ -75,26 +90,10 @@ static int64_t due_ns(struct dlt_session *session)
     return dlt_host_in(session->shared, session->call_ms);
 }
 
-/* As core does [STG-1]. */
-static void strategy_choose(struct dlt_session *session)
-{
-    const struct dlock_strategy *strategy = session->plugin->strategies;
-
-    const char *name;
-
-    if (strategy == NULL)
-        return;
-    name = session->target.option(&session->target, "strategy");
-    while (strategy->name != NULL && name != NULL && strcmp(strategy->name, name) != 0)
-        strategy++;
-    session->ops = strategy->ops;
-}
-
 enum dlock_status dlt_session_open(struct dlt_session *session)
 {
     enum dlock_status status = DLOCK_INTERNAL;
 
-    strategy_choose(session);
     call_begin(session);
     session->info.struct_size = sizeof session->info;
     session->self = calloc(1, session->ops->session_size);

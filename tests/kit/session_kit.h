@@ -18,7 +18,7 @@ struct dlt_session {
     char address[128];
     char options[DLT_OPTIONS_MAX][2][128]; /* name, value */
     const struct dlock_plugin *plugin;
-    const struct dlock_backend_ops *ops; /* of the strategy, once it is open */
+    const struct dlock_backend_ops *ops; /* of the strategy */
     struct dlt_host host, *shared;       /* shared: the host in use */
     struct dlock_session_info info;
     struct dlock_error err;                               /* of the last call */
