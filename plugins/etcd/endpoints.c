@@ -86,13 +86,14 @@ static struct etcd_connection *unref_locked(struct etcd_endpoints *endpoints,
 /* The present channel is not used any more if it is dead. */
 static struct etcd_connection *dead_unref_locked(struct etcd_endpoints *endpoints)
 {
+    const struct dlock_host *host = endpoints->cluster.host;
     struct etcd_connection *connection = endpoints->present;
 
     if (connection == NULL || !etcd_channel_dead(connection->channel))
         return NULL;
     endpoints->present = NULL;
     if (endpoints->counts)
-        DLOCK_COUNT_CONNECTION(endpoints->cluster.host, DLOCK_CONNECTION_BROKEN);
+        host->connection(host->ctx, DLOCK_CONNECTION_BROKEN);
     return unref_locked(endpoints, connection);
 }
 
@@ -181,6 +182,7 @@ static enum dlock_status members_try(struct etcd_endpoints *endpoints, size_t fi
 static enum dlock_status connection_make(struct etcd_endpoints *endpoints, int64_t deadline_ns,
                                          struct etcd_connection **out, struct dlock_error *err)
 {
+    const struct dlock_host *host = endpoints->cluster.host;
     size_t index = 0, first = endpoints->next_index;
     enum dlock_status status = DLOCK_NOMEM;
     const bool counts = endpoints->counts;
@@ -197,9 +199,8 @@ static enum dlock_status connection_make(struct etcd_endpoints *endpoints, int64
         *out = NULL;
     }
     if (counts)
-        DLOCK_COUNT_CONNECTION(endpoints->cluster.host, status == DLOCK_OK
-                                                            ? DLOCK_CONNECTION_MADE
-                                                            : DLOCK_CONNECTION_FAILED);
+        host->connection(host->ctx,
+                         status == DLOCK_OK ? DLOCK_CONNECTION_MADE : DLOCK_CONNECTION_FAILED);
     (void)pthread_mutex_lock(&endpoints->mutex);
     endpoints->connecting = false;
     (void)pthread_cond_broadcast(&endpoints->connected);

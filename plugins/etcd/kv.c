@@ -195,13 +195,12 @@ size_t etcd_kv_make_kept(char *out, size_t size, uint32_t limit, uint32_t permit
 
 size_t etcd_kv_add_data(char out[ETCD_VALUE_SIZE], size_t len, const struct dlock_request *req)
 {
-    uint32_t data_len = 0;
-    const unsigned char *data = dlock_request_data(req, &data_len);
+    const uint32_t data_len = req->data_len;
 
     if (data_len == 0 || data_len > DLOCK_DATA_MAX || len + 1 + data_len > ETCD_VALUE_SIZE)
         return len;
     out[len] = '\0';
-    memcpy(out + len + 1, data, data_len);
+    memcpy(out + len + 1, req->data, data_len);
     return len + 1 + data_len;
 }
 

@@ -17,11 +17,9 @@ void etcd_probe_info(struct etcd_session *session, const struct etcd_member *mem
         info->caps &= ~DLOCK_CAP_LIMIT;
     (void)snprintf(info->server, sizeof info->server, "etcd %s", member->version);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", member->endpoint);
-    if (DLOCK_HAS(info, ttl_step_ms)) {
-        info->ttl_least_ms = etcd_lease_pool_least(&session->pool);
-        info->ttl_most_ms = ETCD_TTL_MOST_MS;
-        info->ttl_step_ms = MS_PER_S;
-    }
+    info->ttl_least_ms = etcd_lease_pool_least(&session->pool);
+    info->ttl_most_ms = ETCD_TTL_MOST_MS;
+    info->ttl_step_ms = MS_PER_S;
 }
 
 /* Who is told. */

@@ -393,6 +393,5 @@ void etcd_queue_grant(const struct etcd_session *session, const struct etcd_slot
     grant->fence = (uint64_t)slot->create_revision * scale;
     grant->fence_room = (uint32_t)scale - 1;
     grant->lease_ms = etcd_queue_lease_ms(slot, ttl_ms);
-    if (DLOCK_HAS(grant, permit))
-        grant->permit = slot->permit;
+    grant->permit = slot->permit;
 }

@@ -227,7 +227,7 @@ static bool is_shared(const struct element *element)
 /* It need not be the first key of the name. */
 static bool is_one_of_many(const struct element *element)
 {
-    return is_shared(element) || dlock_request_limit(element->op->req) > 1;
+    return is_shared(element) || element->op->req->limit > 1;
 }
 
 /* A writer's key is the first one of the name, and the count of keys tells the waiters. */

@@ -51,7 +51,7 @@ static void take_begin(struct take *take, struct etcd_session *session,
     take->put = false;
     dl_hex_encode(token, req->token, DLOCK_TOKEN_SIZE);
     etcd_kv_keys(&take->keys, &session->config, req->name, req->name_len, token);
-    take->limit = dlock_request_limit(req);
+    take->limit = req->limit;
     take->value_len =
         take->limit > 1
             ? etcd_kv_make_waiter(take->value, sizeof take->value, take->limit, req->label)

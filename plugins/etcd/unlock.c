@@ -58,8 +58,7 @@ static enum dlock_status keep_put(struct keeping *keeping, bool *kept)
     const struct etcd_slot *slot = keeping->slot;
     struct etcd_rpc rpc;
     char value[ETCD_VALUE_SIZE];
-    const size_t len =
-        etcd_kv_make_kept(value, sizeof value, dlock_request_limit(req), slot->permit, req->label);
+    const size_t len = etcd_kv_make_kept(value, sizeof value, req->limit, slot->permit, req->label);
     struct etcd_txn txn;
     enum dlock_status status = DLOCK_INTERNAL;
 
@@ -101,8 +100,8 @@ static enum dlock_status keep_once(struct keeping *keeping, bool *kept)
     if (!slot->holds || slot->lease == NULL || slot->mod_revision == 0)
         status = keep_find(keeping);
     if (status == DLOCK_OK && keeping->lease == NULL)
-        status = etcd_lease_pool_grant(pool, dlock_request_keep_ms(keeping->req),
-                                       keeping->req->deadline_ns, &keeping->lease, keeping->err);
+        status = etcd_lease_pool_grant(pool, keeping->req->keep_ms, keeping->req->deadline_ns,
+                                       &keeping->lease, keeping->err);
     if (status != DLOCK_OK)
         return status;
     status = keep_put(keeping, kept);
@@ -204,7 +203,7 @@ static enum dlock_status delete_once(struct deletion *deletion, bool *again)
 
     *again = false;
     if (deletion->mod_revision == 0)
-        etcd_txn_if_claim(&txn, key, dlock_request_limit(req));
+        etcd_txn_if_claim(&txn, key, req->limit);
     else
         etcd_txn_if_unchanged(&txn, keys, deletion->mod_revision);
     etcd_txn_delete(&txn.then, key);
@@ -324,7 +323,7 @@ enum dlock_status etcd_unlock(void *self, const struct dlock_request *req, struc
     bool holds = slot->holds;
     enum dlock_status status = DLOCK_OK;
 
-    if (dlock_request_keep_ms(req) > 0)
+    if (req->keep_ms > 0)
         return keep(session, req, err);
     if (!holds) {
         etcd_queue_drop(req->attempt);

@@ -273,7 +273,7 @@ enum dlock_status etcd_watch(void *self, const struct dlock_request *req, struct
                           .grant = grant,
                           .err = err,
                           .shared = req->mode == DLOCK_SHARED,
-                          .permit = dlock_request_limit(req) > 1};
+                          .permit = req->limit > 1};
     char token[ETCD_TOKEN_HEX + 1];
     enum dlock_status status = DLOCK_UNAVAILABLE;
 

@@ -88,7 +88,7 @@ static void grant_read(const redisReply *reply, int64_t ttl_ms, struct dlock_gra
     grant->fence = (uint64_t)number_at(reply, 1);
     grant->lease_ms = resp_reply_lease_ms(number_at(reply, 2), ttl_ms);
     grant->waiters = (uint32_t)number_at(reply, 3);
-    if (reply->elements == PERMIT_ELEMENTS && DLOCK_HAS(grant, permit))
+    if (reply->elements == PERMIT_ELEMENTS)
         grant->permit = (uint32_t)number_at(reply, 4);
 }
 
@@ -111,8 +111,8 @@ static void busy_read(struct redis_session *session, const redisReply *reply,
 
 static const char *mode_text(char digits[RESP_DIGITS], const struct dlock_request *req)
 {
-    if (dlock_request_limit(req) > 1)
-        return resp_command_number(digits, dlock_request_limit(req));
+    if (req->limit > 1)
+        return resp_command_number(digits, req->limit);
     return req->mode == DLOCK_SHARED ? "s" : "x";
 }
 
@@ -182,8 +182,7 @@ enum dlock_status redis_lease_take_begin(struct redis_session *session,
 
 bool redis_lease_take_is_simple(const struct dlock_request *req)
 {
-    return req->mode == DLOCK_EXCLUSIVE && dlock_request_limit(req) <= 1 &&
-           (req->flags & DLOCK_REQ_REFRESH) == 0;
+    return req->mode == DLOCK_EXCLUSIVE && req->limit <= 1 && (req->flags & DLOCK_REQ_REFRESH) == 0;
 }
 
 void redis_lease_take_granted(struct redis_session *session, const struct dlock_request *req,
@@ -203,7 +202,7 @@ static enum dlock_status answer_read(struct redis_session *session, const struct
 
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == OTHER_LIMIT_ELEMENTS)
         return resp_error_fail(&session->config, err, DLOCK_CONFIG, DLOCK_LIMITS_DIFFER,
-                               (unsigned)number_at(reply, 1), dlock_request_limit(req));
+                               (unsigned)number_at(reply, 1), req->limit);
     if (is_grant(reply)) {
         grant_read(reply, req->ttl_ms, grant);
         redis_waiter_free(req->attempt);
@@ -281,8 +280,7 @@ static void keep_begin(const struct dlock_request *req, struct redis_release *re
 {
     redis_call_begin(&release->call, REDIS_SCRIPT_KEEP, &release->keys, 1, release_validate);
     resp_command_text(&release->call.command, release->token);
-    resp_command_text(&release->call.command,
-                      resp_command_number(release->keep_ms, dlock_request_keep_ms(req)));
+    resp_command_text(&release->call.command, resp_command_number(release->keep_ms, req->keep_ms));
 }
 
 void redis_lease_release_prepare(const struct redis_session *session,
@@ -297,15 +295,13 @@ void redis_lease_release_prepare(const struct redis_session *session,
 static bool clears(const struct dlock_request *req)
 {
     const struct redis_slot *slot = req->attempt;
-    uint32_t len = 0;
 
-    (void)dlock_request_data(req, &len);
-    return len > 0 || slot->adopted;
+    return req->data_len > 0 || slot->adopted;
 }
 
 void redis_lease_release_begin(const struct dlock_request *req, struct redis_release *release)
 {
-    if (dlock_request_keep_ms(req) > 0)
+    if (req->keep_ms > 0)
         keep_begin(req, release);
     else
         release_begin(release, release->token, clears(req) ? "CLEAR" : "UNLOCK");
@@ -313,8 +309,7 @@ void redis_lease_release_begin(const struct dlock_request *req, struct redis_rel
 
 bool redis_lease_release_is_simple(const struct dlock_request *req)
 {
-    return dlock_request_keep_ms(req) == 0 && req->mode == DLOCK_EXCLUSIVE &&
-           dlock_request_limit(req) <= 1 && !clears(req);
+    return req->keep_ms == 0 && req->mode == DLOCK_EXCLUSIVE && req->limit <= 1 && !clears(req);
 }
 
 static bool release_call_end(struct redis_session *session, const struct redis_release *release,

@@ -132,7 +132,7 @@ bool redis_waiter_expect(struct resp_subscriber *subscriber, const struct dlock_
     if (slot->waiter == NULL) {
         resp_subscriber_add_locked(subscriber, &waiter->base, req->token);
         waiter->base.base.interrupted = slot->interrupted;
-        waiter->base.base.number = dlock_request_waiter(req);
+        waiter->base.base.number = req->waiter;
         slot->waiter = waiter;
     }
     resp_subscriber_catch_up_locked(subscriber);
@@ -193,8 +193,7 @@ static enum dlock_status verdict(const struct resp_subscriber *subscriber,
         grant->fence = waiter->fence;
         grant->fence_room = REDIS_FENCE_ROOM;
         grant->lease_ms = waiter->lease_ms;
-        if (DLOCK_HAS(grant, permit))
-            grant->permit = waiter->permit;
+        grant->permit = waiter->permit;
         waiter->counter = waiter->fence; /* a grant is reported once */
         return DLOCK_OK;
     }

@@ -275,7 +275,7 @@ static void refused_enqueue(struct redlock_take *const *takes, size_t n)
     size_t count = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (takes[i]->status != DLOCK_BUSY || dlock_request_waiter(takes[i]->req) == 0)
+        if (takes[i]->status != DLOCK_BUSY || takes[i]->req->waiter == 0)
             continue;
         reqs[count] = takes[i]->req;
         grants[count++] = takes[i]->grant;

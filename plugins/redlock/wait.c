@@ -138,10 +138,10 @@ void redlock_wait_ask(struct redlock_session *session, const struct dlock_reques
     struct waiters *waiters = &session->client->subscriber.waiters;
     struct redlock_attempt *attempt = req->attempt;
 
-    if (dlock_request_waiter(req) == 0)
+    if (req->waiter == 0)
         return;
     (void)pthread_mutex_lock(&waiters->mutex);
-    attempt->waiter.base.number = dlock_request_waiter(req);
+    attempt->waiter.base.number = req->waiter;
     attempt->waiter.recheck = 0;
     attempt->recheck_ns = 0;
     attempt->waits = attempt->due = false;

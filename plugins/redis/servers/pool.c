@@ -279,7 +279,7 @@ static enum dlock_status connect_one(struct redis_pool *pool, int64_t deadline_n
     pool->connecting = true;
     (void)pthread_mutex_unlock(&pool->mutex);
     status = pipeline_make(pool, deadline_ns, &server_info, &caps, out, err);
-    DLOCK_COUNT_CONNECTION(pool->host,
+    pool->host->connection(pool->host->ctx,
                            status == DLOCK_OK ? DLOCK_CONNECTION_MADE : DLOCK_CONNECTION_FAILED);
     (void)pthread_mutex_lock(&pool->mutex);
     pool->connecting = false;
@@ -374,7 +374,7 @@ void redis_pool_put(struct redis_pool *pool, struct redis_pipeline *pipeline)
             continue;
         }
         if (atomic_load(&next->dead))
-            DLOCK_COUNT_CONNECTION(pool->host, DLOCK_CONNECTION_BROKEN);
+            pool->host->connection(pool->host->ctx, DLOCK_CONNECTION_BROKEN);
         *at = next->next;
         next->next = unused;
         unused = next;

@@ -82,10 +82,10 @@ Test(metrics, CNT_1_connections_inside_a_session_count_as_sessions)
 
     open_with(NULL);
     host = &engine.client->host.table;
-    DLOCK_COUNT_CONNECTION(host, DLOCK_CONNECTION_BROKEN);
-    DLOCK_COUNT_CONNECTION(host, DLOCK_CONNECTION_FAILED);
-    DLOCK_COUNT_CONNECTION(host, DLOCK_CONNECTION_FAILED);
-    DLOCK_COUNT_CONNECTION(host, DLOCK_CONNECTION_MADE);
+    host->connection(host->ctx, DLOCK_CONNECTION_BROKEN);
+    host->connection(host->ctx, DLOCK_CONNECTION_FAILED);
+    host->connection(host->ctx, DLOCK_CONNECTION_FAILED);
+    host->connection(host->ctx, DLOCK_CONNECTION_MADE);
     stats = stats_of();
     cr_assert_eq(stats.sessions_opened, 2, "and that of open");
     cr_assert_eq(stats.sessions_failed, 2);
