@@ -126,13 +126,13 @@ static bool has_trouble(const struct dl_acquire_fsm *attempt)
 bool dl_try_batch_step(struct dl_acquire *attempt)
 {
     struct dlock_client *client = attempt->lock->client;
-    unsigned lanes = dl_client_lanes(client);
+    unsigned parallelism = dl_client_parallelism(client);
 
-    if (lanes == 0 || attempt->waits_for_handoff || has_trouble(&attempt->attempt) ||
+    if (parallelism == 0 || attempt->waits_for_handoff || has_trouble(&attempt->attempt) ||
         (attempt->attempt.step != DL_STEP_TRY && attempt->attempt.step != DL_STEP_REFRESH))
         return false;
-    if (dl_wait_combine_enter(&client->tries, lanes, &client->host.clock, attempt,
+    if (dl_wait_combine_enter(&client->tries, parallelism, &client->host.clock, attempt,
                               dl_acquire_steps_session_until(attempt)))
-        dl_wait_combine_end(&client->tries, lanes, lead(attempt));
+        dl_wait_combine_end(&client->tries, parallelism, lead(attempt));
     return true;
 }

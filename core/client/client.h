@@ -77,11 +77,11 @@ static inline bool dl_client_has(const struct dlock_client *client, uint64_t cap
 
 /* How many exchanges of one kind blocking calls make at one time, and share the next ones; 0: each
  * call makes its own. */
-static inline unsigned dl_client_lanes(const struct dlock_client *client)
+static inline unsigned dl_client_parallelism(const struct dlock_client *client)
 {
     const struct dlock_session_info *first = dl_session_pool_first(&client->pool);
 
-    return first == NULL ? 0 : first->lanes;
+    return first == NULL ? 0 : first->parallelism;
 }
 
 /* The ttl that is used in place of ttl_ms: rounded up to the store's grid, as far as it is known. A

@@ -28,7 +28,7 @@ struct dl_claim {
 
     bool slot_used;      /* the plugin may keep something there: unlock or forget is due [FGT-1] */
     bool token_exported; /* the application has asked for its token */
-    bool enqueued;       /* the store may have it in its queue: `dequeue` is the clean-up [LEA-2] */
+    bool enqueued;       /* the store may have it in its queue: `dequeue` is the clean-up [DEQ-2] */
 };
 
 #define DL_CLAIM_STAYS UINT8_MAX /* never handed on; more than the option `handoff` can be */

@@ -247,16 +247,17 @@ static bool is_repeated(const struct dl_release_fsm *fsm)
 static void unlock_batch_step(struct dl_release *release)
 {
     struct dlock_client *client = release->lock->client;
-    unsigned lanes = release->alone || is_repeated(&release->fsm) ? 0 : dl_client_lanes(client);
+    unsigned parallelism =
+        release->alone || is_repeated(&release->fsm) ? 0 : dl_client_parallelism(client);
     struct dl_session *session = NULL;
 
-    if (lanes == 0) {
+    if (parallelism == 0) {
         session = session_take(release);
         if (session != NULL)
             send_alone(release, session);
-    } else if (dl_wait_combine_enter(&client->releases, lanes, &client->host.clock, release,
+    } else if (dl_wait_combine_enter(&client->releases, parallelism, &client->host.clock, release,
                                      release->fsm.deadline_ns)) {
-        dl_wait_combine_end(&client->releases, lanes, lead(release));
+        dl_wait_combine_end(&client->releases, parallelism, lead(release));
     }
 }
 

@@ -45,13 +45,13 @@ static enum dlock_status ttls_check(const struct dl_plugin *plugin, const char *
 }
 
 /* A batch goes to one server. */
-static void lanes_check(const struct dl_plugin *plugin, struct dlock_session_info *info)
+static void parallelism_check(const struct dl_plugin *plugin, struct dlock_session_info *info)
 {
     const struct dlock_backend_ops *ops = &plugin->ops;
 
     if (ops->trylock_batch == NULL || ops->unlock_batch == NULL || ops->server_of != NULL ||
         (info->caps & DLOCK_CAP_SESSION) != 0)
-        info->lanes = 0;
+        info->parallelism = 0;
 }
 
 static enum dlock_status info_check(const struct dl_plugin *plugin, const char *slot,
@@ -70,7 +70,7 @@ static enum dlock_status info_check(const struct dl_plugin *plugin, const char *
                         plugin->name, slot, text);
     info->server[sizeof info->server - 1] = '\0';
     info->endpoint[sizeof info->endpoint - 1] = '\0';
-    lanes_check(plugin, info);
+    parallelism_check(plugin, info);
     return ttls_check(plugin, slot, info, err);
 }
 

@@ -82,10 +82,10 @@ static struct dl_session *session_begin(struct dl_pool *pool)
 }
 
 /* After an open that failed. */
-static void session_abandon(struct dl_pool *pool, struct dl_session *session, bool goes_on)
+static void session_abandon(struct dl_pool *pool, struct dl_session *session, bool can_resume)
 {
     (void)pthread_mutex_lock(&pool->mutex);
-    if (goes_on && pool->begun == NULL) {
+    if (can_resume && pool->begun == NULL) {
         pool->begun = session;
         session = NULL;
     }
@@ -110,7 +110,7 @@ static enum dlock_status session_open(struct dl_pool *pool, int64_t deadline_ns,
                          connect_by_ns < deadline_ns ? connect_by_ns : deadline_ns, &info, err);
     (void)atomic_fetch_add(status == DLOCK_OK ? &pool->opened : &pool->failed, 1);
     if (status != DLOCK_OK) {
-        session_abandon(pool, session, info.goes_on != 0);
+        session_abandon(pool, session, info.can_resume);
         return status;
     }
     session->caps = info.caps;

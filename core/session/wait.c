@@ -133,7 +133,7 @@ static void let_go_on_locked(struct dl_wait_combine *line, struct dl_wait_fifo_w
     line->active++;
 }
 
-/* Whether the thread still stood in the line: it goes on without a lane. */
+/* Whether the thread was in the line until now: it makes an exchange all the same. */
 static bool lose_patience(struct dl_wait_combine *line, struct dl_wait_fifo_waiter *waiter)
 {
     bool linked;
@@ -148,19 +148,19 @@ static bool lose_patience(struct dl_wait_combine *line, struct dl_wait_fifo_wait
 
 /* While no thread waits there is room for twice as many: a batch of two costs more than it saves.
  */
-static bool has_room_locked(const struct dl_wait_combine *line, unsigned lanes)
+static bool has_room_locked(const struct dl_wait_combine *line, unsigned parallelism)
 {
-    return (line->fifo.first == NULL ? line->active / 2 : line->active) < lanes;
+    return (line->fifo.first == NULL ? line->active / 2 : line->active) < parallelism;
 }
 
-bool dl_wait_combine_enter(struct dl_wait_combine *line, unsigned lanes,
+bool dl_wait_combine_enter(struct dl_wait_combine *line, unsigned parallelism,
                            const struct dl_clock *clock, void *request, int64_t until_ns)
 {
     struct rider rider = {.request = request};
     bool leads;
 
     (void)pthread_mutex_lock(&line->mutex);
-    leads = has_room_locked(line, lanes) || dl_wait_fifo_waiter_init(&rider.waiter) != 0;
+    leads = has_room_locked(line, parallelism) || dl_wait_fifo_waiter_init(&rider.waiter) != 0;
     if (leads) {
         line->active++;
     } else {
@@ -205,14 +205,14 @@ size_t dl_wait_combine_take(struct dl_wait_combine *line, dl_wait_combine_fits_f
     return n;
 }
 
-void dl_wait_combine_end(struct dl_wait_combine *line, unsigned lanes,
+void dl_wait_combine_end(struct dl_wait_combine *line, unsigned parallelism,
                          struct dl_wait_fifo_waiter *chain)
 {
     struct dl_wait_fifo_waiter *first = NULL;
 
     (void)pthread_mutex_lock(&line->mutex);
     line->active--;
-    if (line->active < lanes && line->fifo.first != NULL) {
+    if (line->active < parallelism && line->fifo.first != NULL) {
         first = line->fifo.first;
         let_go_on_locked(line, first);
     }

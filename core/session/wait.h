@@ -76,17 +76,18 @@ void dl_wait_list_wake_locked(struct dl_wait_list *list);
  * wait_combine: a line of threads that want exchanges of one kind with the store: a thread in front
  * makes one exchange for itself and for the threads that stand behind it.
  *
- * A few threads at a time, one a lane, are in an exchange. The next thread waits in the line. The
- * line begins when there are twice as many threads as lanes; while it is there, the threads in
- * front are not more than the lanes. A wait has two ends: a thread that was in an exchange lets the
- * first of the line go on, or has taken the request of the waiting thread along. A request that was
- * taken along is in the hands of that other thread until its exchange has ended: its own thread
- * cannot time out meanwhile. The exchange has a deadline, and so has the wait. A thread takes no
- * request of a thread of higher priority along, which would run as late as itself.
+ * A few threads at a time are in an exchange: as many as the parallelism of the store. The next
+ * thread waits in the line. The line begins when there are twice as many threads; while it is
+ * there, the threads in front are not more than the parallelism. A wait has two ends: a thread that
+ * was in an exchange lets the first of the line go on, or has taken the request of the waiting
+ * thread along. A request that was taken along is in the hands of that other thread until its
+ * exchange has ended: its own thread cannot time out meanwhile. The exchange has a deadline, and so
+ * has the wait. A thread takes no request of a thread of higher priority along, which would run as
+ * late as itself.
  *
- * The lanes save work and protect nothing: a thread that waited for DL_WAIT_COMBINE_PATIENCE_NS
- * goes on without a lane, so that an exchange that the store does not answer holds up no other
- * call.
+ * The limit saves work and protects nothing: a thread that waited for DL_WAIT_COMBINE_PATIENCE_NS
+ * makes an exchange all the same, so that an exchange that the store does not answer holds up no
+ * other call.
  *
  * The mutex of a line is taken with no other mutex held, and no slot is called while it is held.
  */
@@ -108,8 +109,8 @@ int dl_wait_combine_init(struct dl_wait_combine *line);
 void dl_wait_combine_fini(struct dl_wait_combine *line);
 
 /* true: the caller makes an exchange, and then calls dl_wait_combine_end. false: another thread has
- * taken the request along, and is done with it. Waits until until_ns at most for a lane. */
-bool dl_wait_combine_enter(struct dl_wait_combine *line, unsigned lanes,
+ * taken the request along, and is done with it. Waits until until_ns at most. */
+bool dl_wait_combine_enter(struct dl_wait_combine *line, unsigned parallelism,
                            const struct dl_clock *clock, void *request, int64_t until_ns);
 
 /* Takes along the requests that fit and are of no thread of higher priority, the oldest first,
@@ -120,7 +121,7 @@ size_t dl_wait_combine_take(struct dl_wait_combine *line, dl_wait_combine_fits_f
                             struct dl_wait_fifo_waiter **chain);
 
 /* The exchange has ended. Lets the first of the line go on, and wakes the threads of the chain. */
-void dl_wait_combine_end(struct dl_wait_combine *line, unsigned lanes,
+void dl_wait_combine_end(struct dl_wait_combine *line, unsigned parallelism,
                          struct dl_wait_fifo_waiter *chain);
 
 #endif

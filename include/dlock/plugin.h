@@ -69,17 +69,15 @@ extern "C" {
 #define DLOCK_PLUGIN_ABI_MAJOR 3u          /* another one is refused */
 #define DLOCK_PLUGIN_ABI_MINOR 0u          /* counts appended members; any is accepted */
 
+/*
+ * struct_size is the sizeof that the allocating side knows. A minor version appends members at the
+ * end of a structure, and gives no member another meaning. Arrays in a plugin have no struct_size:
+ * struct dlock_option_spec and struct dlock_strategy never grow.
+ */
+
 /* ---- requests, and what a slot answers ---- */
 
 #define DLOCK_TOKEN_SIZE 16
-
-/*
- * Structures grow at their ends. struct_size is the sizeof that the allocating side knows. A
- * member that was appended later may be read and written only if DLOCK_HAS(object, member).
- */
-#define DLOCK_HAS(object, member)                                                \
-    ((size_t)((const char *)(&(object)->member + 1) - (const char *)(object)) <= \
-     (size_t)(object)->struct_size)
 
 /* dlock_request.flags */
 enum dlock_request_flag {
@@ -108,11 +106,11 @@ struct dlock_request {
     uint32_t flags;                        /* of enum dlock_request_flag */
     unsigned char token[DLOCK_TOKEN_SIZE]; /* the owner: new for every attempt */
     int64_t ttl_ms;
-    int64_t deadline_ns; /* of this call, on host->now_ns; always set */
-    const char *label;   /* "host:pid@space:text" for inspect; proves nothing */
+    int64_t deadline_ns;   /* of this call, on host->now_ns; always set */
+    int64_t op_timeout_ms; /* the bound of one exchange inside a call that may last longer; > 0 */
+    const char *label;     /* "host:pid@space:text" for inspect; proves nothing */
     void *attempt; /* ops.attempt_size bytes, zeroed at the start of the attempt, 16-byte aligned;
                    the waiter's identity. NULL when attempt_size is 0 */
-    int64_t op_timeout_ms; /* the bound of one exchange inside a call that may last longer; > 0 */
     enum dlock_end end; /* what a plugin that sees the death of a process may do with the lease */
     uint32_t limit;     /* holders at once: 1, a lock, or more, only with DLOCK_CAP_LIMIT [LIM-1] */
     int64_t keep_ms;    /* unlock: not 0: for how long the name, or the permit, stays taken by
@@ -129,6 +127,7 @@ struct dlock_grant {
     uint32_t flags;          /* of enum dlock_grant_flag */
     uint32_t queue_position; /* BUSY: waiters before me, where known */
     uint32_t waiters;        /* others queued in the store; UINT32_MAX: not known */
+    uint32_t permit;         /* OK: of a semaphore, 0 to limit - 1 [LIM-2] */
     uint32_t fence_room;     /* fence + 1 .. fence + fence_room belong to this grant, too */
     uint64_t fence;          /* the first number of this grant; 0: none */
     int64_t lease_ms;  /* OK: what the store counts from the execution of this call on, OK from
@@ -140,7 +139,6 @@ struct dlock_grant {
                           a later request of the same session, since answered, was sent. 0: from
                           the start of the call */
     int64_t holder_ms; /* BUSY: what the present holder has left; -1: not known */
-    uint32_t permit;   /* OK: of a semaphore, 0 to limit - 1 [LIM-2] */
 };
 
 /* One element of a renewal. */
@@ -163,8 +161,7 @@ struct dlock_batch_op {
 
 /* ---- what a session is given ---- */
 
-/* An array in the plugin, and so the one structure that never grows.
- * type is one of: bool int duration size enum text list. In range: "1..64", "50ms..7d",
+/* type is one of: bool int duration size enum text list. In range: "1..64", "50ms..7d",
  * "row|insert". A list is a text that may be given more than once; its option is called `node`,
  * and its values, which hold no control characters, come in one text with a newline between them.
  * */
@@ -234,7 +231,7 @@ struct dlock_host {
      * CRASH_SAFE, FENCE_DURABLE and FAILOVER_SAFE are cleared for good where they are missing. */
     void (*session_caps)(void *ctx, void *self, uint64_t caps);
     /*
-     * CONCURRENT, for dlock_client_stats. Call it by DLOCK_COUNT_CONNECTION.
+     * CONCURRENT, for dlock_client_stats.
      *
      * [CNT-1] Each connection for exchanges that the session makes after `open` [FAI-2] is
      *         counted: when it is made, when it cannot be made, and when it breaks. Connections of
@@ -260,20 +257,21 @@ struct dlock_session_info {
      */
     int64_t ttl_least_ms, ttl_most_ms, ttl_step_ms;
     /*
-     * [LAN-1] More exchanges of one kind (trylock, unlock) at one time than this gain nothing: the
+     * [PAR-1] More exchanges of one kind (trylock, unlock) at one time than this gain nothing: the
      *         store makes them one after another, or they cost it more than one batch. If twice as
      *         many blocking calls of the client want theirs, the next calls wait, 20 ms at most,
      *         and one exchange serves all that wait, by the batch slots. 0: each call makes its
      *         own. The same in all sessions. Core takes 0 for it without the batch slots, with
      *         server_of, and with SESSION.
      */
-    uint32_t lanes;
+    uint32_t parallelism;
     /*
-     * [OPN-7] Of an open that failed: 1: its deadline came first, and another open with the same
-     *         self goes on where it ended, so that callers with little time make a session
-     *         together. Core calls that, later and from any thread, or close. 0: it calls close.
+     * [OPN-7] Of an open that failed: true: its deadline came first, and another open with the same
+     *         self continues where it ended, so that callers with little time make a session
+     *         together. Core calls that, later and from any thread, or close. false: it calls
+     *         close.
      */
-    uint32_t goes_on;
+    bool can_resume;
 };
 
 struct dlock_backend_ops {
@@ -420,11 +418,11 @@ struct dlock_backend_ops {
     /*
      * DLOCK_CAP_QUEUE: gives up the queue entry.
      *
-     * [LEA-1] If the token was granted the lock meanwhile, the lock goes to the next waiter.
-     * [LEA-2] The clean-up of every attempt that was sent with ENQUEUE and is given up, also after
+     * [DEQ-1] If the token was granted the lock meanwhile, the lock goes to the next waiter.
+     * [DEQ-2] The clean-up of every attempt that was sent with ENQUEUE and is given up, also after
      *         UNKNOWN: unlock would keep the queue entry. OK: neither queued nor holding, also for
      *         an unknown token.
-     * [LEA-3] UNKNOWN and UNAVAILABLE as in [TRY-4]. May be repeated. The entry ends by itself.
+     * [DEQ-3] UNKNOWN and UNAVAILABLE as in [TRY-4]. May be repeated. The entry ends by itself.
      */
     enum dlock_status (*dequeue)(void *self, const struct dlock_request *req,
                                  struct dlock_error *err);
@@ -436,7 +434,7 @@ struct dlock_backend_ops {
      *         be repeated.
      * [INT-2] Sticky: every later lock or watch of the attempt returns CANCELED at once. OK may be
      *         returned instead if the attempt has been granted the lock by then: a store need not
-     *         know which of the two came first. After CANCELED the grant is passed on [LEA-1].
+     *         know which of the two came first. After CANCELED the grant is passed on [DEQ-1].
      * [INT-3] self is the session that the call runs on, or is about to run on. Never called once
      *         dequeue, unlock or forget of the attempt began.
      * [INT-4] req NULL: ends the wait_any that runs on this session, or else the next one.
@@ -524,7 +522,7 @@ struct dlock_backend_ops {
 
 /*
  * A way to keep locks that a store offers beside others, as a row of a table or a lock of the
- * server. It has a table of slots of its own. An array in the plugin, and so it never grows.
+ * server. It has a table of slots of its own.
  */
 struct dlock_strategy {
     const char *name; /* a value of the option `strategy` */
@@ -596,10 +594,10 @@ struct dlock_plugin {
  *
  * DLOCK_CAP_DATA: a holder publishes data.
  *
- * [DAT-1] The step that grants a lease stores req->data, dlock_request_data bytes of any value,
- * with it. The grant to a queue entry stores the data of the request that made the entry. inspect
- * and list show them in each holder until the lease ends. Renewal, downgrade and adoption change
- * nothing. A kept name shows no data, and a grant without data shows none of a holder before it.
+ * [DAT-1] The step that grants a lease stores req->data, data_len bytes of any value, with it. The
+ * grant to a queue entry stores the data of the request that made the entry. inspect and list show
+ * them in each holder until the lease ends. Renewal, downgrade and adoption change nothing. A kept
+ * name shows no data, and a grant without data shows none of a holder before it.
  */
 
 /* ---- helpers ---- */
@@ -608,38 +606,6 @@ struct dlock_plugin {
 #define DLOCK_LIMITS_DIFFER                                                                     \
     "the name has a limit of %u now, and this user asks for %u; all must say the same (a lock " \
     "without a limit has 1)"
-
-/* The limit of a request, also of a core of ABI 2.1: 1 is a lock. */
-static inline uint32_t dlock_request_limit(const struct dlock_request *req)
-{
-    return DLOCK_HAS(req, limit) && req->limit > 1 ? req->limit : 1;
-}
-
-/* How long unlock keeps the name [KEP-1]; 0: it does not. */
-static inline int64_t dlock_request_keep_ms(const struct dlock_request *req)
-{
-    return req->keep_ms;
-}
-
-/* 0: core does not wait for the attempt by wait_any. */
-static inline uint32_t dlock_request_waiter(const struct dlock_request *req)
-{
-    return DLOCK_HAS(req, waiter) ? req->waiter : 0;
-}
-
-/* What the holder publishes [DAT-1], *len bytes; NULL and 0: nothing. */
-static inline const unsigned char *dlock_request_data(const struct dlock_request *req,
-                                                      uint32_t *len)
-{
-    *len = DLOCK_HAS(req, data) && req->data != NULL ? req->data_len : 0;
-    return *len > 0 ? req->data : NULL;
-}
-
-/* host->connection [CNT-1], of a core that has it. */
-#define DLOCK_COUNT_CONNECTION(host, event)                    \
-    (DLOCK_HAS(host, connection) && (host)->connection != NULL \
-         ? (host)->connection((host)->ctx, (event))            \
-         : (void)0)
 
 /* Fills *err and returns status, for `return dlock_fail(...)`. code: the store's own number. */
 __attribute__((format(printf, 5, 6))) static inline enum dlock_status

@@ -199,7 +199,7 @@ static enum dlock_status memory_dequeue(void *self, const struct dlock_request *
 
     (void)err;
     (void)pthread_mutex_lock(&session->store->mutex);
-    (void)memory_lease_end(session, req, true); /* OK for an unknown token, too [LEA-2] */
+    (void)memory_lease_end(session, req, true); /* OK for an unknown token, too [DEQ-2] */
     (void)pthread_mutex_unlock(&session->store->mutex);
     return DLOCK_OK;
 }

@@ -16,7 +16,7 @@ static uint32_t flush_costs(long flush)
 }
 
 /* Commits share a write of the log already: a few at one time are enough. */
-#define LANES 4
+#define PARALLELISM 4
 
 void my_probe_info(const struct my_connection *conn, struct dlock_session_info *info)
 {
@@ -26,7 +26,7 @@ void my_probe_info(const struct my_connection *conn, struct dlock_session_info *
     if (!atomic_load(&conn->tables->has_data))
         info->caps &= ~DLOCK_CAP_DATA;
     info->caps &= ~flush_costs(conn->flush);
-    info->lanes = LANES;
+    info->parallelism = PARALLELISM;
     (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", conn->config->endpoint);
 }

@@ -81,7 +81,7 @@ static enum dlock_status session_open(void *self, const struct dlock_host *host,
     if (status == DLOCK_OK)
         pg_probe_info(&session->conn, info);
     else
-        info->goes_on = session->conn.login_ns != 0;
+        info->can_resume = session->conn.login_ns != 0;
     return status;
 }
 

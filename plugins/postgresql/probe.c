@@ -12,7 +12,7 @@
 #define DURABLE   (DLOCK_CAP_FENCE_DURABLE | DLOCK_CAP_CRASH_SAFE)
 
 /* Commits share a write of the log already: a few at one time are enough. */
-#define LANES 4
+#define PARALLELISM 4
 
 void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *info)
 {
@@ -21,7 +21,7 @@ void pg_probe_info(const struct pg_connection *conn, struct dlock_session_info *
         info->caps &= ~FUNCTIONS;
     if (!conn->flushes)
         info->caps &= ~DURABLE;
-    info->lanes = LANES;
+    info->parallelism = PARALLELISM;
     (void)snprintf(info->server, sizeof info->server, "%s", conn->server);
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", conn->config->endpoint);
 }

@@ -105,7 +105,7 @@ static enum dlock_status slot_begin_write(struct sqlite_session *session, int64_
 static void info_fill(struct dlock_session_info *info, const struct sqlite_session *session)
 {
     info->caps = SQ_CAPS_ALWAYS | (session->config.full ? DLOCK_CAP_FENCE_DURABLE : 0);
-    info->lanes = 1;
+    info->parallelism = 1;
     (void)snprintf(info->server, sizeof info->server, "SQLite %s", sqlite3_libversion());
     (void)snprintf(info->endpoint, sizeof info->endpoint, "%s", session->config.path);
 }

@@ -53,7 +53,7 @@ clauses_exist() {
 part_one_is_for_every_plugin() {
     sed -n '/^# Part one/,/^# Part two/p' "$page" >"$tap_tmp/one"
     [ "$(wc -l <"$tap_tmp/one")" -gt 200 ] && ! grep -nE \
-        '^- `(lock|watch|wait_any|trylock_batch|dequeue|interrupt|forget|list_waiters|server_of)|DLOCK_CAP_(NATIVE_WAIT|WATCH|QUEUE|SESSION|CONCURRENT|TETHERED|LIMIT|KEEP|FAILOVER_SAFE)|\[(LCK|WAT|ANY|BAT|INT|LEA|FGT|SES|TET|LIM|KEP|SRV|FAI-3)' \
+        '^- `(lock|watch|wait_any|trylock_batch|dequeue|interrupt|forget|list_waiters|server_of)|DLOCK_CAP_(NATIVE_WAIT|WATCH|QUEUE|SESSION|CONCURRENT|TETHERED|LIMIT|KEEP|FAILOVER_SAFE)|\[(LCK|WAT|ANY|BAT|INT|DEQ|FGT|SES|TET|LIM|KEP|SRV|STG|FAI-3)' \
         "$tap_tmp/one" | grep -v 'dlock-slot-check\|does each call end by its deadline\|is a late answer nobody'
 }
 

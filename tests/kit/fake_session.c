@@ -123,7 +123,7 @@ static enum dlock_status fake_open(void *self, const struct dlock_host *host,
         now_ns = host->now_ns(host->ctx);
     }
     if (now_ns < handle->login_until_ns) {
-        info->goes_on = 1;
+        info->can_resume = true;
         leave();
         return dlock_fail(err, "fake", DLOCK_UNAVAILABLE, 0, "no connection in time");
     }

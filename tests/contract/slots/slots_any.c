@@ -267,7 +267,7 @@ void dlt_slots_any_beside_a_watch(struct dlt_run *run)
     choir_begin(&choir, run);
     all_wait(&choir);
     if (dlt_party_queues(watcher))
-        DLT_SAYS(watcher, dlt_party_dequeue(watcher), DLOCK_OK, "it gives up [LEA-2]");
+        DLT_SAYS(watcher, dlt_party_dequeue(watcher), DLOCK_OK, "it gives up [DEQ-2]");
     name_is(watcher, 2); /* without a number */
     dlt_party_settle(watcher);
     dlt_party_sleep(watcher, 2 * DLT_TOLD_MS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Many at once, and what a plugin says of its shape (TRY-1, TRY-6, LAN-1, SRV-1). */
+/* Many at once, and what a plugin says of its shape (TRY-1, TRY-6, PAR-1, SRV-1). */
 #include "calls.h"
 #include "session/slot.h"
 #include "slots.h"
@@ -126,19 +126,19 @@ void dlt_slots_crowd_in_the_queue(struct dlt_run *run)
 
 /* ---- what a plugin says of itself ---- */
 
-void dlt_slots_lanes(struct dlt_run *run)
+void dlt_slots_parallelism(struct dlt_run *run)
 {
     struct dlt_party one, beside, other;
 
     dlt_party_begin(&one, run, "the first", NULL);
     dlt_party_beside(&beside, &one, "another session of the first");
     dlt_party_begin(&other, run, "the second", NULL);
-    if (one.side.info.lanes == 0)
+    if (one.side.info.parallelism == 0)
         dlt_skip("not applicable: each call makes its own exchange");
-    DLT_CHECK(beside.side.info.lanes == one.side.info.lanes &&
-                  other.side.info.lanes == one.side.info.lanes,
-              "lanes is %u, %u and %u in three sessions, want the same in all [LAN-1]",
-              one.side.info.lanes, beside.side.info.lanes, other.side.info.lanes);
+    DLT_CHECK(beside.side.info.parallelism == one.side.info.parallelism &&
+                  other.side.info.parallelism == one.side.info.parallelism,
+              "parallelism is %u, %u and %u in three sessions, want the same in all [PAR-1]",
+              one.side.info.parallelism, beside.side.info.parallelism, other.side.info.parallelism);
     dlt_party_end(&other);
     dlt_party_end(&beside);
     dlt_party_end(&one);

@@ -28,7 +28,7 @@ static void ready(struct dlt_party *party)
 static void gives_up(struct dlt_party *party)
 {
     if (dlt_party_queues(party))
-        DLT_SAYS(party, dlt_party_dequeue(party), DLOCK_OK, "it gives up [LEA-2]");
+        DLT_SAYS(party, dlt_party_dequeue(party), DLOCK_OK, "it gives up [DEQ-2]");
     dlt_party_over(party);
     if (dlt_side_has(&party->side, DLOCK_CAP_SESSION))
         dlt_side_close(&party->side); /* [SES-2] */
@@ -41,7 +41,7 @@ static void released(struct dlt_party *holder, struct dlt_party *stranger)
     enum dlock_status status;
 
     while ((status = dlt_party_try(stranger)) == DLOCK_BUSY) {
-        DLT_CHECK(!dlt_party_queues(stranger), "who gave up has the name [LEA-2]");
+        DLT_CHECK(!dlt_party_queues(stranger), "who gave up has the name [DEQ-2]");
         DLT_WITHIN(freed_ns, DLT_TOLD_MS, "who was interrupted keeps others out [LCK-1]");
         dlt_sleep_ms(10);
     }
@@ -145,8 +145,8 @@ void dlt_slots_interrupt_at_the_grant(struct dlt_run *run)
             DLT_SAYS(waiter, status, DLOCK_CANCELED, "it was interrupted [INT-2]");
         DLT_SAYS(next, dlt_party_refresh(next), DLOCK_BUSY, "another one was granted the lock");
         left_ns = dlt_now_ns();
-        DLT_SAYS(waiter, dlt_party_dequeue(waiter), DLOCK_OK, "it gives up [LEA-1]");
-        DLT_TOLD(next, left_ns, "the one before gave up what it was granted [LEA-1]");
+        DLT_SAYS(waiter, dlt_party_dequeue(waiter), DLOCK_OK, "it gives up [DEQ-1]");
+        DLT_TOLD(next, left_ns, "the one before gave up what it was granted [DEQ-1]");
         (void)dlt_party_release(next);
     }
     dlt_parties_end(parties, 3);

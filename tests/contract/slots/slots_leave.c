@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A waiter that gives up, and hears nothing: LEA-2, LEA-3. */
+/* A waiter that gives up, and hears nothing: DEQ-2, DEQ-3. */
 #include "slots.h"
 #include "strike.h"
 
@@ -39,20 +39,20 @@ void dlt_slots_leave_without_an_answer(struct dlt_run *run)
         status = dlt_side_dequeue(far, &waiter);
         end_ns = dlt_now_ns();
         DLT_BETWEEN(start_ns, end_ns, call_ms + dlt_strike_slack_ms(run),
-                    "dequeue, proxy: %s, with a deadline in %lld ms [LEA-3]", orders[i],
+                    "dequeue, proxy: %s, with a deadline in %lld ms [DEQ-3]", orders[i],
                     (long long)call_ms);
         DLT_CHECK(status == DLOCK_UNKNOWN || status == DLOCK_UNAVAILABLE ||
                       (i == 2 && status == DLOCK_OK),
-                  "dequeue, proxy: %s: %s, want UNKNOWN, or UNAVAILABLE if it was not sent [LEA-3]",
+                  "dequeue, proxy: %s: %s, want UNKNOWN, or UNAVAILABLE if it was not sent [DEQ-3]",
                   orders[i], dlt_said(far, status));
         dlt_strike_recover(&subject);
         status = dlt_side_dequeue(far, &waiter);
-        DLT_CHECK(status == DLOCK_OK, "dequeue, on a network that is good again, is %s [LEA-3]",
+        DLT_CHECK(status == DLOCK_OK, "dequeue, on a network that is good again, is %s [DEQ-3]",
                   dlt_said(far, status));
         dlt_attempt_end(&waiter, far, false);
         DLT_OK(dlt_side_unlock(direct, &holder));
         dlt_attempt_end(&holder, direct, true);
-        dlt_free(&subject, "job", "who waited has left [LEA-2]");
+        dlt_free(&subject, "job", "who waited has left [DEQ-2]");
     }
     dlt_subject_end(&subject);
 }

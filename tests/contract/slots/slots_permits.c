@@ -172,8 +172,8 @@ void dlt_slots_permits_in_order(struct dlt_run *run)
     DLT_SAYS(c, dlt_party_wait(c, DLT_TOLD_MS), DLOCK_OK, "a permit came back");
     has_permit(c, 1);
     dlt_unlocks(a, DLOCK_OK, "by a holder");
-    DLT_SAYS(d, dlt_party_dequeue(d), DLOCK_OK, "it may have been granted [LEA-1]");
-    DLT_SAYS(d, dlt_party_dequeue(d), DLOCK_OK, "an unknown token [LEA-2]");
+    DLT_SAYS(d, dlt_party_dequeue(d), DLOCK_OK, "it may have been granted [DEQ-1]");
+    DLT_SAYS(d, dlt_party_dequeue(d), DLOCK_OK, "an unknown token [DEQ-2]");
     dlt_tries(b, DLOCK_OK, "after the last waiter left");
     has_permit(b, 0);
     dlt_unlocks(b, DLOCK_OK, "by a holder");

@@ -136,7 +136,7 @@ void dlt_slots_unlock_keeps_the_entry(struct dlt_run *run)
     dlt_party_line_up(second);
     DLT_SAYS(stranger, dlt_party_unlock(stranger), DLOCK_LOST, "it holds nothing [UNL-1]");
     DLT_SAYS(second, dlt_party_unlock(second), DLOCK_LOST, "a queue entry is no lease [UNL-1]");
-    DLT_SAYS(second, dlt_party_refresh(second), DLOCK_BUSY, "unlock leaves the entry [LEA-2]");
+    DLT_SAYS(second, dlt_party_refresh(second), DLOCK_BUSY, "unlock leaves the entry [DEQ-2]");
     DLT_SAYS(first, dlt_party_renew(first), DLOCK_LOST, "a queue entry is no lease [REN-2]");
     DLT_SAYS(first, dlt_party_refresh(first), DLOCK_BUSY, "the holder has the name still [UNL-1]");
     DLT_SAYS(holder, dlt_party_renew(holder), DLOCK_OK, "others do not touch its lease [UNL-1]");
@@ -155,16 +155,16 @@ void dlt_slots_dequeue_passes_on(struct dlt_run *run)
 
     dlt_parties_begin(parties, 4, run);
     DLT_SAYS(first, dlt_party_dequeue(first), DLOCK_OK,
-             "a token and a name that nobody used [LEA-2]");
+             "a token and a name that nobody used [DEQ-2]");
     dlt_party_hold(holder);
     dlt_party_line_up(first);
     dlt_party_settle(second);
-    DLT_SAYS(third, dlt_party_dequeue(third), DLOCK_OK, "an unknown token [LEA-2]");
-    DLT_SAYS(first, dlt_party_refresh(first), DLOCK_BUSY, "others left [LEA-2]");
-    DLT_SAYS(holder, dlt_party_renew(holder), DLOCK_OK, "others left [LEA-2]");
+    DLT_SAYS(third, dlt_party_dequeue(third), DLOCK_OK, "an unknown token [DEQ-2]");
+    DLT_SAYS(first, dlt_party_refresh(first), DLOCK_BUSY, "others left [DEQ-2]");
+    DLT_SAYS(holder, dlt_party_renew(holder), DLOCK_OK, "others left [DEQ-2]");
     for (int i = 0; i < 2; i++)
-        DLT_SAYS(first, dlt_party_dequeue(first), DLOCK_OK, "it may be repeated [LEA-3]");
-    DLT_SAYS(first, dlt_party_refresh(first), DLOCK_LOST, "it has left the queue [LEA-2]");
+        DLT_SAYS(first, dlt_party_dequeue(first), DLOCK_OK, "it may be repeated [DEQ-3]");
+    DLT_SAYS(first, dlt_party_refresh(first), DLOCK_LOST, "it has left the queue [DEQ-2]");
     dlt_party_not_told(second, "who left does not hold the name");
     freed_ns = dlt_party_release(holder);
     DLT_TOLD(second, freed_ns, "the one before has left the queue");
@@ -174,12 +174,12 @@ void dlt_slots_dequeue_passes_on(struct dlt_run *run)
     dlt_party_settle(third);
     (void)dlt_party_release(second); /* granted to the first, who does not look */
     freed_ns = dlt_now_ns();
-    DLT_SAYS(first, dlt_party_dequeue(first), DLOCK_OK, "it was granted [LEA-1]");
-    DLT_TOLD(third, freed_ns, "the one before left what it was granted [LEA-1]");
-    DLT_SAYS(first, dlt_party_refresh(first), DLOCK_LOST, "it has left [LEA-1]");
-    DLT_SAYS(third, dlt_party_dequeue(third), DLOCK_OK, "it was granted [LEA-2]");
+    DLT_SAYS(first, dlt_party_dequeue(first), DLOCK_OK, "it was granted [DEQ-1]");
+    DLT_TOLD(third, freed_ns, "the one before left what it was granted [DEQ-1]");
+    DLT_SAYS(first, dlt_party_refresh(first), DLOCK_LOST, "it has left [DEQ-1]");
+    DLT_SAYS(third, dlt_party_dequeue(third), DLOCK_OK, "it was granted [DEQ-2]");
     dlt_party_anew(holder, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
-    DLT_SAYS(holder, dlt_party_try(holder), DLOCK_OK, "all have left [LEA-2]");
+    DLT_SAYS(holder, dlt_party_try(holder), DLOCK_OK, "all have left [DEQ-2]");
     dlt_parties_end(parties, 4);
 }
 
@@ -198,8 +198,8 @@ void dlt_slots_dequeue_wakes_nobody(struct dlt_run *run)
     {
         int64_t freed_ns = dlt_party_release(holder);
 
-        DLT_SAYS(second, dlt_party_wake(second), DLOCK_OK, "it found the holder before it [LEA-1]");
-        DLT_CHECK(second->awake_ns >= freed_ns, "a waiter that left lets the next one in [LEA-1]");
+        DLT_SAYS(second, dlt_party_wake(second), DLOCK_OK, "it found the holder before it [DEQ-1]");
+        DLT_CHECK(second->awake_ns >= freed_ns, "a waiter that left lets the next one in [DEQ-1]");
         DLT_BETWEEN(freed_ns, second->awake_ns, DLT_TOLD_MS, "the release wakes the next one");
     }
     dlt_parties_end(parties, 3);
@@ -219,7 +219,7 @@ static void waiters_become(struct dlt_party *holder, uint32_t wanted, int64_t si
             return;
         DLT_CHECK(waiters > wanted, "%" PRIu32 " wait, want %" PRIu32, waiters, wanted);
         if (waiters != UINT32_MAX)
-            DLT_WITHIN(since_ns, most_ms, "a queue entry of %" PRId64 " ms has not ended [LEA-3]",
+            DLT_WITHIN(since_ns, most_ms, "a queue entry of %" PRId64 " ms has not ended [DEQ-3]",
                        lease_ms);
         dlt_sleep_ms(20);
     }
@@ -244,7 +244,7 @@ void dlt_slots_entry_ends_by_itself(struct dlt_run *run)
     DLT_SAYS(second, dlt_party_refresh(second), DLOCK_BUSY, "its entry is longer");
     freed_ns = dlt_party_release(holder);
     DLT_TOLD(second, freed_ns, "the one before it is dead [C13]");
-    DLT_SAYS(&brief, dlt_party_refresh(&brief), DLOCK_LOST, "its entry has ended [LEA-3]");
+    DLT_SAYS(&brief, dlt_party_refresh(&brief), DLOCK_LOST, "its entry has ended [DEQ-3]");
 
     dlt_party_anew(&brief, "job", DLOCK_EXCLUSIVE, dlt_party_ttl_ms());
     start_ns = dlt_now_ns();

@@ -123,14 +123,14 @@ void dlt_slots_readers_are_granted_together(struct dlt_run *run)
     dlt_party_not_told(last, "a writer came first [C13]");
     becomes(holder, DLOCK_SHARED);
     DLT_SAYS(holder, dlt_party_try(holder), DLOCK_BUSY, "a writer came first [C13]");
-    DLT_SAYS(second, dlt_party_dequeue(second), DLOCK_OK, "it leaves what it was granted [LEA-1]");
+    DLT_SAYS(second, dlt_party_dequeue(second), DLOCK_OK, "it leaves what it was granted [DEQ-1]");
     dlt_party_not_told(writer, "one reads still");
     freed_ns = dlt_party_release(first);
     DLT_TOLD(writer, freed_ns, "the last reader has gone [C13]");
     dlt_party_not_told(last, "one writes");
     freed_ns = dlt_now_ns();
     DLT_SAYS(writer, dlt_party_dequeue(writer), DLOCK_OK, "it leaves what it was granted");
-    DLT_TOLD(last, freed_ns, "the writer has left [LEA-1]");
+    DLT_TOLD(last, freed_ns, "the writer has left [DEQ-1]");
     dlt_parties_end(parties, 5);
 }
 
@@ -171,8 +171,8 @@ void dlt_slots_writer_that_leaves(struct dlt_run *run)
     dlt_party_settle(third);
     left_ns = dlt_now_ns();
     DLT_SAYS(writer, dlt_party_dequeue(writer), DLOCK_OK, "it is queued");
-    DLT_TOLD(second, left_ns, "the writer before it has left [LEA-1]");
-    DLT_TOLD(third, left_ns, "the writer before it has left [LEA-1]");
+    DLT_TOLD(second, left_ns, "the writer before it has left [DEQ-1]");
+    DLT_TOLD(third, left_ns, "the writer before it has left [DEQ-1]");
     DLT_SAYS(reader, dlt_party_renew(reader), DLOCK_OK, "it reads");
     dlt_parties_end(parties, 4);
 }
@@ -198,7 +198,7 @@ void dlt_slots_writer_that_dies_in_the_queue(struct dlt_run *run)
     DLT_SAYS(second, dlt_party_refresh(second), DLOCK_OK, "the writer before it died");
     DLT_CHECK(dlt_ms_since(start_ns) >= (double)lease_ms, "it passed a writer that waits [C13]");
     DLT_SAYS(third, dlt_party_try(third), DLOCK_OK, "nobody waits any more");
-    DLT_SAYS(&writer, dlt_party_refresh(&writer), DLOCK_LOST, "its entry has ended [LEA-3]");
+    DLT_SAYS(&writer, dlt_party_refresh(&writer), DLOCK_LOST, "its entry has ended [DEQ-3]");
     dlt_parties_end(parties, 3);
     dlt_party_end(&writer);
 }

@@ -274,7 +274,7 @@ static void wait_end(struct dlt_subject *subject, struct dlt_attempt *waiter)
     if (dlt_side_has(far, DLOCK_CAP_QUEUE)) {
         enum dlock_status status = dlt_side_dequeue(far, waiter);
 
-        DLT_CHECK(status == DLOCK_OK, "dequeue on a good network is %s [LEA-2]",
+        DLT_CHECK(status == DLOCK_OK, "dequeue on a good network is %s [DEQ-2]",
                   dlt_said(far, status));
     }
     dlt_attempt_end(waiter, far, false);

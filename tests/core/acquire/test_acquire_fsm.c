@@ -320,7 +320,7 @@ Test(attempt, C4_after_the_deadline_what_was_unknown_stays_unknown)
     cr_assert_eq(a.result, DLOCK_UNKNOWN);
 }
 
-Test(attempt, LEA_2_a_waiter_that_gives_up_leaves_its_place)
+Test(attempt, DEQ_2_a_waiter_that_gives_up_leaves_its_place)
 {
     struct dl_acquire_fsm a = begin_queued(500);
 
@@ -331,7 +331,7 @@ Test(attempt, LEA_2_a_waiter_that_gives_up_leaves_its_place)
     cr_assert_eq(a.result, DLOCK_TIMEOUT);
 }
 
-Test(attempt, LEA_2_a_cancelled_waiter_leaves_its_place)
+Test(attempt, DEQ_2_a_cancelled_waiter_leaves_its_place)
 {
     struct dl_acquire_fsm a = begin_queued(-1);
 

@@ -212,7 +212,7 @@ Test(queue, C13_a_lost_grant_costs_one_refresh)
     free_line(&line, 1);
 }
 
-Test(queue, LEA_2_who_gives_up_leaves_the_store_too)
+Test(queue, DEQ_2_who_gives_up_leaves_the_store_too)
 {
     struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     struct dlock_handle *other;
@@ -228,7 +228,7 @@ Test(queue, LEA_2_who_gives_up_leaves_the_store_too)
     free_line(&line, 1);
 }
 
-Test(queue, LEA_3_a_leave_that_got_lost_is_repeated)
+Test(queue, DEQ_3_a_leave_that_got_lost_is_repeated)
 {
     struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     struct dlock_handle *other;

@@ -285,7 +285,7 @@ Test(handoff, C13_others_may_wait_without_a_place_whatever_a_renewal_says)
     cr_assert_eq(dlt_calls(&engine, MEMORY_UNLOCK), 1);
 }
 
-Test(handoff, LEA_2_the_place_of_who_is_handed_it_is_left)
+Test(handoff, DEQ_2_the_place_of_who_is_handed_it_is_left)
 {
     begin(NULL);
     hold_and_wait();

@@ -2,9 +2,9 @@
 /* Tests: core/session/wait.c core/acquire/try_batch.c core/hold/unlock.c */
 /* Tests: core/sys/own_thread.c */
 /*
- * Blocking calls that want an exchange at one time, on a store with one lane, which lets two in: do
- * they share the next one, with an outcome, deadline and lease of its own for each, and does a call
- * that waits for too long go alone? (LAN-1, BAT-1, BAT-3, C2, C8) Virtual time.
+ * Blocking calls that want an exchange at one time, on a store whose parallelism is 1, which lets
+ * two in: do they share the next one, with an outcome, deadline and lease of its own for each, and
+ * does a call that waits for too long go alone? (PAR-1, BAT-1, BAT-3, C2, C8) Virtual time.
  */
 #include "engine.h"
 
@@ -13,7 +13,7 @@
 #include <sched.h>
 
 enum { MANY = 8 };
-#define FRONT 2 /* go on before a line begins: twice the lanes */
+#define FRONT 2 /* go on before a line begins: twice the parallelism */
 
 static struct dlt_engine engine;
 static struct dlock_plugin plugin;
@@ -26,7 +26,7 @@ static enum dlock_status one_lane_open(void *self, const struct dlock_host *host
                                        const struct dlock_target *target, int64_t deadline_ns,
                                        struct dlock_session_info *info, struct dlock_error *err)
 {
-    info->lanes = 1;
+    info->parallelism = 1;
     return dlock_plugin_memory_hooked()->ops->open(self, host, target, deadline_ns, info, err);
 }
 
@@ -92,7 +92,7 @@ static void lock_all(void)
     all_end_with(DLOCK_OK);
 }
 
-Test(combine, LAN_1_the_calls_behind_one_share_the_next_exchange)
+Test(combine, PAR_1_the_calls_behind_one_share_the_next_exchange)
 {
     lock_all();
     cr_assert_eq(exchanges(MEMORY_TRYLOCK), FRONT + 1);

@@ -2,7 +2,7 @@
 /* Tests: plugins/etcd/unlock.c plugins/etcd/lease_pool.c */
 /*
  * A lease carries one key: if the cluster may not have deleted that key, nobody keeps its lease
- * alive, and the name is free when it ends (C4, UNL-2, LEA-3).
+ * alive, and the name is free when it ends (C4, UNL-2, DEQ-3).
  */
 #include "name_kit.h"
 #include "proxy_client.h"
@@ -78,7 +78,7 @@ Test(doubt, UNL_2_the_lease_of_an_unlock_in_doubt_is_not_used_again)
     end();
 }
 
-Test(doubt, LEA_3_the_lease_of_a_dequeue_in_doubt_is_not_used_again)
+Test(doubt, DEQ_3_the_lease_of_a_dequeue_in_doubt_is_not_used_again)
 {
     open_behind("entry");
     dlt_request(&s, &a, "job", 'a', TTL_MS);

@@ -67,7 +67,7 @@ Test(queue, C12_a_downgrade_of_a_grant_from_the_queue_has_the_whole_ttl_too)
     close_all();
 }
 
-Test(queue, LEA_3_an_entry_ends_by_itself_and_the_dead_are_passed_over)
+Test(queue, DEQ_3_an_entry_ends_by_itself_and_the_dead_are_passed_over)
 {
     open_queue("dead");
     entries_last(&t, "1000");

@@ -31,7 +31,7 @@ dlt_add_memory_mutant(grants_the_interrupted watch.c queue
   INT_2_a_grant_after_the_interrupt_is_not
   "!waiter->interrupted || entry->fence <= waiter->interrupt_fence" "1")
 dlt_add_memory_mutant(leave_passes_nothing_on lease.c queue
-  LEA_1_leave_of_a_granted_token_passes_it_on
+  DEQ_1_leave_of_a_granted_token_passes_it_on
   "    memory_queue_pass_on(store, name, now_ns);
     return mine;" "    if (!queued_too)
         memory_queue_pass_on(store, name, now_ns);

@@ -124,7 +124,7 @@ Test(grant, WAT_1_unlock_wakes_all_readers_at_the_head)
         cr_assert_eq(ended(i), DLOCK_OK);
 }
 
-Test(grant, LEA_1_leave_of_a_granted_token_wakes_the_next)
+Test(grant, DEQ_1_leave_of_a_granted_token_wakes_the_next)
 {
     cr_assert_eq(fixture_try(&f, &holder), DLOCK_OK);
     line_up(2, DLOCK_EXCLUSIVE);

@@ -180,7 +180,7 @@ Test(queue, REN_2_whoever_finds_a_lease_expired_passes_it_on)
     expect_granted(&b);
 }
 
-Test(queue, LEA_1_leave_of_a_granted_token_passes_it_on)
+Test(queue, DEQ_1_leave_of_a_granted_token_passes_it_on)
 {
     line_up();
     cr_assert_eq(fixture_unlock(&f, &a), DLOCK_OK);

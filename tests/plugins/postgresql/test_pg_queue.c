@@ -28,7 +28,7 @@ Test(queue, UNL_1_a_lease_that_has_ended_is_lost_and_the_name_goes_to_the_first)
     close_all();
 }
 
-Test(queue, LEA_3_an_entry_ends_by_itself_and_the_dead_are_passed_over)
+Test(queue, DEQ_3_an_entry_ends_by_itself_and_the_dead_are_passed_over)
 {
     open_queue("dead");
     dlt_session_close(&t);

@@ -43,7 +43,7 @@ CASE(OPN_7_calls_with_less_time_than_a_login_finish_it)
         u.info = (struct dlock_session_info){.struct_size = sizeof u.info};
         status = u.ops->open(u.self, &s.host.table, &u.target, dlt_host_in(&s.host, 40), &u.info,
                              &u.err);
-        if (status == DLOCK_OK || u.info.goes_on != 0)
+        if (status == DLOCK_OK || u.info.can_resume)
             continue;
         u.ops->close(u.self, false);
         memset(u.self, 0, u.ops->session_size);

@@ -82,7 +82,7 @@ static void next_answer(const char *how)
             tell("deliver");                                                          \
     } while (0)
 
-/* LEA-3, and what only looks: without an answer nobody knows, and a late one is nobody's. */
+/* DEQ-3, and what only looks: without an answer nobody knows, and a late one is nobody's. */
 static void every_question(const char *how)
 {
     size_t none = 0;

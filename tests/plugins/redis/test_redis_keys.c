@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: plugins/resp/keys.c */
 /* Keys that cannot be written, were deleted, or are somebody else's: is what is held kept, given
- * back and passed on all the same? (TRY-6, REN-1, UNL-1, LEA-1) */
+ * back and passed on all the same? (TRY-6, REN-1, UNL-1, DEQ-1) */
 #include "redis_kit.h"
 
 #include <criterion/criterion.h>
@@ -78,7 +78,7 @@ Test(keys, UNL_1_a_reader_needs_no_key_but_its_own)
     cr_assert_eq(dlt_unlock(&s, &a), DLOCK_OK, "%s", s.err.message);
 }
 
-Test(keys, LEA_1_who_holds_needs_no_queue)
+Test(keys, DEQ_1_who_holds_needs_no_queue)
 {
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
     (void)dlt_redis_ask(&server, "SET dl:{job}:q foreign PX 5000");
@@ -124,7 +124,7 @@ Test(keys, TRY_6_what_a_downgrade_begins_anew_ends)
     cr_assert_gt(strtol(dlt_redis_ask(&server, "TTL dl:{job}:m"), NULL, 10), 80000);
 }
 
-Test(keys, LEA_1_who_reads_needs_no_queue)
+Test(keys, DEQ_1_who_reads_needs_no_queue)
 {
     a.req.mode = DLOCK_SHARED;
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);

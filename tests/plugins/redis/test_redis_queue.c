@@ -155,7 +155,7 @@ Test(queue, INT_2_a_grant_that_came_first_is_told)
 
 /* WAT-1: without a place there is nothing to be told. */
 /* The channel's name begins with the prefix. */
-Test(queue, LEA_1_a_prefix_may_have_any_bytes)
+Test(queue, DEQ_1_a_prefix_may_have_any_bytes)
 {
     struct dlt_session spaced;
 

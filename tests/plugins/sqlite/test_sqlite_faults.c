@@ -190,7 +190,7 @@ Test(faults, CONFIG_the_table_is_dropped_under_a_session)
     cr_assert_neq(dlt_store_unlock(&s, &a), DLOCK_OK);
 }
 
-Test(faults, LEA_3_a_leave_that_fails_says_why)
+Test(faults, DEQ_3_a_leave_that_fails_says_why)
 {
     cr_assert_eq(dlt_store_try(&s, &a), DLOCK_OK);
     cr_assert_eq(dlt_store_enqueue(&s, &b), DLOCK_BUSY);

@@ -131,7 +131,7 @@ Test(line, C13_a_dead_holder_costs_its_ttl)
               dlt_within_text());
 }
 
-Test(line, LEA_1_one_that_leaves_lets_the_next_go_first)
+Test(line, DEQ_1_one_that_leaves_lets_the_next_go_first)
 {
     for (int i = 0; i < 2; i++)
         peer_open(&peers[i], NULL);

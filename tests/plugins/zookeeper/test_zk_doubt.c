@@ -125,7 +125,7 @@ Test(doubt, TRY_4_BUSY_waits_for_the_delete)
     close_all();
 }
 
-Test(doubt, LEA_2_dequeue_after_a_lost_create)
+Test(doubt, DEQ_2_dequeue_after_a_lost_create)
 {
     open_all("unqueued");
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
@@ -285,7 +285,7 @@ Test(doubt, UNL_2_an_unlock_in_doubt_may_be_repeated)
     close_all();
 }
 
-Test(doubt, LEA_3_TET_3_a_dequeue_in_doubt_is_finished_later)
+Test(doubt, DEQ_3_TET_3_a_dequeue_in_doubt_is_finished_later)
 {
     open_all("dequeue");
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);
@@ -307,7 +307,7 @@ Test(doubt, LEA_3_TET_3_a_dequeue_in_doubt_is_finished_later)
 }
 
 /* The token of a waiter, of which the slot knows nothing. */
-Test(doubt, LEA_2_a_dequeue_by_token_in_doubt_is_finished_later)
+Test(doubt, DEQ_2_a_dequeue_by_token_in_doubt_is_finished_later)
 {
     static struct dlt_request again;
 

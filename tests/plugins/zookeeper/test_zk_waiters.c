@@ -19,7 +19,7 @@ static void close_queue(void)
     close_all();
 }
 
-Test(waiters, LEA_3_an_entry_ends_with_its_session_and_the_dead_are_passed_over)
+Test(waiters, DEQ_3_an_entry_ends_with_its_session_and_the_dead_are_passed_over)
 {
     open_queue("dead");
     cr_assert_eq(dlt_try(&s, &a), DLOCK_OK);

@@ -60,7 +60,7 @@ void sim_info_fill(struct dlock_session_info *info)
 {
     int64_t ttl_ms = sim_world.profile->grid ? sim_world.choice.ttl_ms : 0;
 
-    info->lanes = sim_world.choice.lanes;
+    info->parallelism = sim_world.choice.parallelism;
     info->ttl_least_ms = ttl_ms / 2;
     info->ttl_most_ms = ttl_ms;
     info->ttl_step_ms = ttl_ms / 4;

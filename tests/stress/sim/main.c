@@ -248,7 +248,7 @@ static bool seed_run(const struct sim_run *run, const struct arguments *argument
                run->seed, run->profile->name, kinds[choice->kind],
                choice->concurrent ? ", concurrent" : "", choice->fences ? ", fences" : "",
                choice->shared ? ", shared" : "", choice->wait_any ? ", wait_any" : "",
-               choice->batches ? ", batches" : "", choice->lanes > 0 ? ", shares" : "",
+               choice->batches ? ", batches" : "", choice->parallelism > 0 ? ", shares" : "",
                choice->processes, choice->tasks, choice->names, (long long)choice->ttl_ms,
                (long long)choice->waiter_lease_ms, (long long)choice->poll_max_ms, choice->handoff,
                choice->connections);

@@ -65,9 +65,9 @@ static void choose(int kind)
     choice->wait_any = sim_world.async && sim_chance(600000);
     choice->waiter_lease_ms = sim_between(100, choice->ttl_ms);
     /* No draw of their own: most runs of the blocking driver stay as they were. */
-    choice->lanes = choice->waiter_lease_ms % 3 == 0; /* two would let all tasks in */
+    choice->parallelism = choice->waiter_lease_ms % 3 == 0; /* two would let all tasks in */
     choice->batches =
-        (choice->lanes > 0 || (sim_world.async && choice->waiter_lease_ms % 4 != 0)) &&
+        (choice->parallelism > 0 || (sim_world.async && choice->waiter_lease_ms % 4 != 0)) &&
         choice->kind != SIM_SESSION && !sim_fails_over();
     if (choice->kind == SIM_SESSION) {
         choice->concurrent = false;

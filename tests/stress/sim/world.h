@@ -77,7 +77,7 @@ struct sim_choice {
     bool wait_any;              /* operations wait in the plugin, by one thread */
     uint32_t limits[SIM_NAMES]; /* of the semaphores; 1: a lock */
     bool batches;               /* the plugin has trylock_batch and unlock_batch */
-    unsigned lanes;             /* blocking calls wait for so many, and share exchanges; 0: none */
+    unsigned parallelism;       /* blocking calls wait for so many, and share exchanges; 0: none */
 };
 
 struct sim_process;
