@@ -7,7 +7,7 @@
  * cluster whose space is exhausted refuses the transaction. The key is read then, and deleted
  * without a condition: nobody can put it meanwhile.
  *
- * With DLOCK_REQ_KEEP the key stays where it is in the queue, gets a value that says that nobody
+ * With keep_ms the key stays where it is in the queue, gets a value that says that nobody
  * holds it, and a lease of the time for which it is kept. The Put happens only if the key is as it
  * was read. So a repetition after a lost answer finds the key kept (LOST) or keeps it, and a key
  * that has ended is not put again.
