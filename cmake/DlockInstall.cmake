@@ -53,7 +53,7 @@ install(FILES README.md README.zh-CN.md SECURITY.md CONTRIBUTING.md CHANGELOG.md
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 # One page of all functions, from the headers.
-set(DLOCK_REFERENCE_HEADERS dlock notice set observe metrics types version)
+set(DLOCK_REFERENCE_HEADERS dlock metrics types version)
 list(TRANSFORM DLOCK_REFERENCE_HEADERS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/dlock/\\1.h")
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/reference.md
   COMMAND awk -f ${PROJECT_SOURCE_DIR}/cmake/reference.awk ${DLOCK_REFERENCE_HEADERS} > ${PROJECT_BINARY_DIR}/reference.md
