@@ -65,11 +65,13 @@ static int async_next(void *process, char *why)
 
     for (;;) {
         struct pollfd fd = {.fd = dlock_client_fd(process), .events = POLLIN};
-        int rc = dlock_client_next(process, &notice, &err);
+        enum dlock_status status = dlock_client_next(process, &notice, &err);
+        bool taken = status == DLOCK_OK && notice.kind != DLOCK_NOTICE_NONE;
 
-        if (rc < 0 || (rc == 1 && (notice.kind != DLOCK_NOTICE_DONE || notice.status != DLOCK_OK)))
+        if (status != DLOCK_OK ||
+            (taken && (notice.kind != DLOCK_NOTICE_DONE || notice.status != DLOCK_OK)))
             break;
-        if (rc == 1)
+        if (taken)
             return (int)(intptr_t)notice.user;
         if (poll(&fd, 1, 2 * WAIT_MS) <= 0) {
             (void)snprintf(why, BENCH_WHY_SIZE, "no operation ended");

@@ -162,7 +162,7 @@ static bool owner_compare(void *arg, const struct dlock_holder *info)
     struct owner_search *search = arg;
     struct process process;
 
-    if (info->owner == NULL || info->kept != 0 || strcmp(info->owner, search->token) != 0)
+    if (info->owner == NULL || info->kept || strcmp(info->owner, search->token) != 0)
         return 0;
     process_read(&process, info->label, -1); /* the time is by the clock of the store */
     if (process.state == PROCESS_ENDED)      /* its lease ends, too */
@@ -241,15 +241,6 @@ static enum dlock_status ancestors_check_all(struct acquire *acquire)
     return status;
 }
 
-/* dlock_error_node answers in the thread of the call alone, and until its next call. */
-static void nodes_keep(struct acquire *acquire)
-{
-    const struct dlock_node_error *node = dlock_error_node(&acquire->err, acquire->node_count);
-
-    for (; node != NULL; node = dlock_error_node(&acquire->err, acquire->node_count))
-        acquire->nodes[acquire->node_count++] = *node;
-}
-
 static enum dlock_status held_make(struct acquire *acquire)
 {
     const struct cli_name *name = acquire->name;
@@ -304,7 +295,6 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
         return DLOCK_CANCELED;
     status = held_acquire(&acquire->held, acquire->shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
                           acquire->timeout_ms, &acquire->err);
-    nodes_keep(acquire);
     if (status == DLOCK_OK && acquire->options.keep_ms > 0) /* only a command that ran keeps */
         status = dlock_keep_name(acquire->held.lock, 0, &acquire->err);
     if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)
@@ -318,7 +308,6 @@ static void *acquire_main(void *arg)
     uint64_t one = 1;
 
     acquire->status = acquire_steps(acquire);
-    nodes_keep(acquire);
     while (write(acquire->done, &one, sizeof one) < 0 && errno == EINTR)
         continue;
     return NULL;
@@ -400,6 +389,8 @@ int acquire_lock(struct acquire *acquire, const struct signals *signals)
     acquire->status = DLOCK_NOMEM;
     acquire->err = (struct dlock_error)DLOCK_ERROR_INIT;
     acquire->err.status = DLOCK_NOMEM;
+    acquire->err.nodes = acquire->nodes;
+    acquire->err.node_room = DLOCK_NODE_ERRORS_MAX;
     atomic_init(&acquire->canceled, false);
     atomic_store(&acquire->waiting, false);
     acquire->cli->untimed = !acquire->timed && !acquire->nowait;
@@ -430,7 +421,6 @@ void acquire_fini(struct acquire *acquire)
 void acquire_reset(struct acquire *acquire, const struct cli_name *names)
 {
     acquire->name = names;
-    acquire->node_count = 0;
     acquire->nested = false;
     acquire->joined = 0;
     acquire->holder[0] = '\0';
@@ -490,16 +480,12 @@ static bool reason_given(const struct acquire *acquire)
     return acquire->holder[0] == '\0' && text[0] != '\0' && strcmp(text, usual) != 0;
 }
 
-/* Also prints a line for each node of the store, as the thread of the call kept them. */
 static void status_print(const struct acquire *acquire, const char *name)
 {
     (void)cli_output_fail_status(
         acquire->cli,
         acquire->client != NULL && acquire->name->len > 0 && acquire->name_count <= 1 ? name : NULL,
         &acquire->err);
-    for (uint32_t i = 0; i < acquire->node_count; i++)
-        cli_output_fail(acquire->cli, "  %s: %s", acquire->nodes[i].node,
-                        acquire->nodes[i].message);
 }
 
 int refusal_report(struct acquire *acquire, const struct refusal *rules)

@@ -52,7 +52,6 @@ struct acquire {
     enum dlock_status status;
     struct dlock_error err;
     struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX]; /* of err */
-    uint32_t node_count;
     bool nested;   /* INVALID because an enclosing run holds the name */
     size_t joined; /* so many names are held by enclosing runs. OK and not 0: all are,
                     * and nothing was acquired */

@@ -48,7 +48,7 @@ static void backend_print(const struct dlock_plugin_info *info)
     (void)printf("\n");
 }
 
-static int backend_take(void *arg, const struct dlock_plugin_info *info)
+static bool backend_take(void *arg, const struct dlock_plugin_info *info)
 {
     struct listing *listing = arg;
 
@@ -57,7 +57,7 @@ static int backend_take(void *arg, const struct dlock_plugin_info *info)
         (void)json_array_append_new(listing->array, backend_json(info));
     else
         backend_print(info);
-    return 0;
+    return false;
 }
 
 static int listing_end(const struct cli *cli, struct listing *listing)
@@ -73,7 +73,7 @@ static int listing_end(const struct cli *cli, struct listing *listing)
 
 int cli_backends(struct cli *cli, int argc, char **argv)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_error err = CLI_ERROR_INIT;
     struct listing listing = {0};
     enum dlock_status status;
     int exit_code;

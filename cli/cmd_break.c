@@ -128,7 +128,7 @@ static int break_report(const struct cli *cli, const struct breaking *what,
 
 int cli_break(struct cli *cli, int argc, char **argv)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_error err = CLI_ERROR_INIT;
     struct dlock_client *client = NULL;
     struct info_list list = {0};
     struct breaking what = {0};

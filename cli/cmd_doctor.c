@@ -89,7 +89,7 @@ static json_t *checks_text(const char *text)
     return text == NULL ? json_null() : json_string(cli_output_printable(text, strlen(text)));
 }
 
-static void check_take(void *arg, const struct dlock_check *check)
+static bool check_take(void *arg, const struct dlock_check *check)
 {
     json_t *array = arg;
 
@@ -97,6 +97,7 @@ static void check_take(void *arg, const struct dlock_check *check)
         array, json_pack("{s:o, s:o, s:o, s:o}", "name", checks_text(check->name), "found",
                          checks_text(check->found), "advice", checks_text(check->advice), "clears",
                          cli_output_caps_json(check->clears)));
+    return false;
 }
 
 /* Probes the store, and adds the checks to the array. UNSUPPORTED: this store has none. */
@@ -548,7 +549,7 @@ static int doctor_options_read(struct cli *cli, int argc, char **argv, struct do
 
 static int doctor_once(struct cli *cli, bool strict)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_error err = CLI_ERROR_INIT;
     struct dlock_client *client = NULL;
     json_t *checks = json_array();
     enum dlock_status status = cli_client_open(cli, CLI_TO_INSPECT, &client, &err);

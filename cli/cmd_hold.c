@@ -28,7 +28,8 @@ static int loss_report(const struct acquire *acquire)
 {
     struct dlock_notice notice = {.struct_size = sizeof notice, .reason = DLOCK_REASON_EXPIRED};
 
-    while (dlock_client_next(acquire->client, &notice, NULL) == 1)
+    while (dlock_client_next(acquire->client, &notice, NULL) == DLOCK_OK &&
+           notice.kind != DLOCK_NOTICE_NONE)
         continue;
     cli_output_fail(acquire->cli, "%s: lock lost: %s",
                     cli_output_printable(acquire->name->bytes, acquire->name->len),
@@ -133,7 +134,7 @@ static int hold_watch(const struct acquire *acquire, const struct signals *signa
 /* Unlocks. The answer of the store may change the exit code. */
 static int hold_release(const struct acquire *acquire, int exit_code)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_error err = CLI_ERROR_INIT;
     enum dlock_status status = dlock_unlock(acquire->held.lock, &err);
 
     if (status == DLOCK_OK || exit_code == CLI_EXIT_LOST)

@@ -55,7 +55,6 @@ static int holders_query(struct cli *cli, query_fn *query, const struct cli_name
     struct dlock_client *client;
     enum dlock_status status;
 
-    *err = (struct dlock_error)DLOCK_ERROR_INIT;
     status = cli_client_open(cli, CLI_TO_INSPECT, &client, err);
     if (status == DLOCK_OK) {
         if (queue != NULL)
@@ -76,10 +75,10 @@ static int holders_query(struct cli *cli, query_fn *query, const struct cli_name
 /* What each server says, where there are several. */
 static json_t *nodes_json(const struct dlock_error *err)
 {
-    const struct dlock_node_error *node;
     json_t *nodes = json_array();
 
-    for (uint32_t i = 0; (node = dlock_error_node(err, i)) != NULL; i++)
+    for (const struct dlock_node_error *node = err->nodes; node < err->nodes + err->node_count;
+         node++)
         (void)json_array_append_new(nodes, json_pack("{s:s, s:s, s:s}", "node", node->node,
                                                      "status", dlock_status_name((int)node->status),
                                                      "message", node->message));
@@ -102,7 +101,7 @@ static int inspect_print_json(const struct cli *cli, const struct cli_name *name
     (void)json_object_set_new(root, "holders", holders);
     if (queue != NULL)
         (void)json_object_set_new(root, "queue", queue_json(queue));
-    if (dlock_error_node(err, 0) != NULL)
+    if (err->node_count > 0)
         (void)json_object_set_new(root, "nodes", nodes_json(err));
     return cli_output_json_print(cli, root, exit_code);
 }
@@ -170,14 +169,12 @@ static int inspect_print(const struct cli *cli, const struct cli_name *name,
                          const struct info_list *list, const struct queue *queue,
                          const struct dlock_error *err, int exit_code)
 {
-    const struct dlock_node_error *node;
-
     (void)printf("name       %s\n", cli_output_printable(name->bytes, name->len));
     holders_print(list);
     if (queue != NULL)
         queue_print(queue);
-    for (uint32_t i = 0; (node = dlock_error_node(err, i)) != NULL; i++)
-        (void)printf("node       %s: %s\n", node->node, node->message);
+    for (uint32_t i = 0; i < err->node_count; i++)
+        (void)printf("node       %s: %s\n", err->nodes[i].node, err->nodes[i].message);
     return cli_output_close(cli, exit_code);
 }
 
@@ -186,7 +183,7 @@ int cli_inspect(struct cli *cli, int argc, char **argv)
     struct info_list list = {0};
     struct cli_name name = {0};
     struct queue queue = {0};
-    struct dlock_error err;
+    struct dlock_error err = CLI_ERROR_INIT;
     bool waiters = false;
     int exit_code = operand_read(cli, argc, argv, 1, &name, &waiters);
 
@@ -279,7 +276,7 @@ int cli_inspect_list(struct cli *cli, int argc, char **argv)
 {
     struct info_list list = {0};
     struct cli_name prefix = {0};
-    struct dlock_error err;
+    struct dlock_error err = CLI_ERROR_INIT;
     int exit_code = operand_read(cli, argc, argv, 0, &prefix, NULL);
 
     if (exit_code >= 0)

@@ -36,7 +36,7 @@ static int change_print(const struct cli *cli, const struct cli_name *name,
 
 static int changes_print(struct cli *cli, struct dlock_client *client, const struct cli_name *name)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_error err = CLI_ERROR_INIT;
     uint64_t fence = 0;
 
     for (;;) {
@@ -60,7 +60,7 @@ static int changes_print(struct cli *cli, struct dlock_client *client, const str
 int cli_observe(struct cli *cli, int argc, char **argv)
 {
     static const struct option no_options[] = {{NULL, 0, NULL, 0}};
-    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_error err = CLI_ERROR_INIT;
     struct dlock_client *client = NULL;
     struct cli_name name;
     int exit_code;

@@ -410,7 +410,7 @@ static int signals_begin(struct signals *signals)
 
 int cli_top(struct cli *cli, int argc, char **argv)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_error err = CLI_ERROR_INIT;
     struct top top = {.cli = cli, .every_ms = 1000, .answered = -1};
     struct signals signals;
     int ending = 0, error = 0;

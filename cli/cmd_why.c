@@ -597,7 +597,7 @@ static int asking_read(struct cli *cli, int argc, char **argv, struct asking *as
 /* -1: go on; else the exit code. */
 static int stores_open(struct cli *cli, struct asking *asking)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_error err = CLI_ERROR_INIT;
 
     asking->uris[0] = cli->uri;
     for (size_t i = 0; i < asking->stores; i++) {
@@ -659,7 +659,7 @@ static int why_report(const struct cli *cli, const struct asking *asking, const 
 
 int cli_why(struct cli *cli, int argc, char **argv)
 {
-    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_error err = CLI_ERROR_INIT;
     struct asking asking = {0};
     struct why why = {0};
     int exit_code = asking_read(cli, argc, argv, &asking);

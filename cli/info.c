@@ -50,7 +50,7 @@ bool info_list_add(void *arg, const struct dlock_holder *info)
         .held_ms = info->held_ms,
         .limit = info->limit,
         .permit = info->permit,
-        .kept = info->kept != 0,
+        .kept = info->kept,
         .owner = strdup(info->owner != NULL ? info->owner : ""),
         .label = strdup(info->label != NULL ? info->label : ""),
     };

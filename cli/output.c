@@ -95,15 +95,14 @@ void cli_output_say(const struct cli *cli, const char *format, ...)
 
 int cli_output_fail_status(const struct cli *cli, const char *what, const struct dlock_error *err)
 {
-    const struct dlock_node_error *node;
     const char *text = err->message[0] != '\0' ? err->message : dlock_status_text((int)err->status);
 
     if (what != NULL)
         cli_output_fail(cli, "%s: %s", what, text);
     else
         cli_output_fail(cli, "%s", text);
-    for (uint32_t i = 0; (node = dlock_error_node(err, i)) != NULL; i++)
-        cli_output_fail(cli, "  %s: %s", node->node, node->message);
+    for (uint32_t i = 0; i < err->node_count; i++)
+        cli_output_fail(cli, "  %s: %s", err->nodes[i].node, err->nodes[i].message);
     return cli_exitcode_of(err->status);
 }
 

@@ -34,8 +34,15 @@ __attribute__((format(printf, 2, 3))) void cli_output_say(const struct cli *cli,
  * pipe). 0 or an errno. */
 int cli_output_write(int fd, const char *line, size_t len, bool at_once);
 
-/* Prints "dlock: <what>: <the error's text>" and returns the exit code of the status. what may be
- * NULL. */
+/* An error with room for what each node says, which lasts as long as the block around it. */
+#define CLI_ERROR_INIT                                                           \
+    {                                                                            \
+        .nodes = (struct dlock_node_error[DLOCK_NODE_ERRORS_MAX]){{.node = ""}}, \
+        .node_room = DLOCK_NODE_ERRORS_MAX                                       \
+    }
+
+/* Prints "dlock: <what>: <the error's text>", and a line for each of its nodes. Returns the exit
+ * code of the status. what may be NULL. */
 int cli_output_fail_status(const struct cli *cli, const char *what, const struct dlock_error *err);
 
 /* {"name": ... or null, "name_hex": ...}; caller frees. NULL: no memory. */

@@ -53,7 +53,8 @@ static void events_drain(struct supervise *s)
 {
     struct dlock_notice event = DLOCK_NOTICE_INIT;
 
-    while (dlock_client_next(s->client, &event, NULL) == 1)
+    while (dlock_client_next(s->client, &event, NULL) == DLOCK_OK &&
+           event.kind != DLOCK_NOTICE_NONE)
         if (held_has(s->held, event.lock))
             s->reason = event.reason;
 }

@@ -12,7 +12,7 @@
 #include <sys/epoll.h>
 
 /* Returns true once the work on the lock of this notice is over. */
-static bool notice_handle(const struct dlock_notice *notice, const struct dlock_error *err)
+static bool notice_handle(const struct dlock_notice *notice)
 {
     if (notice->kind != DLOCK_NOTICE_DONE)
         return false;
@@ -21,7 +21,7 @@ static bool notice_handle(const struct dlock_notice *notice, const struct dlock_
         if (dlock_op_start(notice->lock, DLOCK_OP_UNLOCK, 0, NULL) == DLOCK_OK)
             return false;
     } else if (notice->status != DLOCK_OK)
-        (void)printf("%s: %s\n", (const char *)notice->user, err->message);
+        (void)printf("%s: %s\n", (const char *)notice->user, notice->error.message);
     dlock_free(notice->lock);
     return true;
 }
@@ -48,8 +48,9 @@ int main(int argc, char **argv)
     while (left > 0 && epoll_wait(loop, &event, 1, -1) >= 0) {
         struct dlock_notice notice = DLOCK_NOTICE_INIT;
 
-        while (dlock_client_next(client, &notice, &err) == 1)
-            left -= notice_handle(&notice, &err);
+        while (dlock_client_next(client, &notice, &err) == DLOCK_OK &&
+               notice.kind != DLOCK_NOTICE_NONE)
+            left -= notice_handle(&notice);
     }
     dlock_client_close(client);
     return 0;

@@ -8,7 +8,7 @@
 
 static int left; /* locks under way */
 
-static void notice_handle(const struct dlock_notice *notice, const struct dlock_error *err)
+static void notice_handle(const struct dlock_notice *notice)
 {
     if (notice->kind != DLOCK_NOTICE_DONE)
         return;
@@ -17,7 +17,7 @@ static void notice_handle(const struct dlock_notice *notice, const struct dlock_
         if (dlock_op_start(notice->lock, DLOCK_OP_UNLOCK, 0, NULL) == DLOCK_OK)
             return;
     } else if (notice->status != DLOCK_OK)
-        (void)printf("%s: %s\n", (const char *)notice->user, err->message);
+        (void)printf("%s: %s\n", (const char *)notice->user, notice->error.message);
     dlock_free(notice->lock);
     left--;
 }
@@ -25,11 +25,11 @@ static void notice_handle(const struct dlock_notice *notice, const struct dlock_
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct dlock_notice notice = DLOCK_NOTICE_INIT;
-    struct dlock_error err = DLOCK_ERROR_INIT;
 
     (void)status, (void)events;
-    while (dlock_client_next(poll->data, &notice, &err) == 1)
-        notice_handle(&notice, &err);
+    while (dlock_client_next(poll->data, &notice, NULL) == DLOCK_OK &&
+           notice.kind != DLOCK_NOTICE_NONE)
+        notice_handle(&notice);
     if (left == 0)
         (void)uv_poll_stop(poll); /* and the loop ends */
 }

@@ -25,7 +25,7 @@ static bool find_owner(void *arg, const struct dlock_holder *info)
 {
     struct found *found = arg;
 
-    if (info->kept != 0 || strcasecmp(info->owner, found->token) != 0)
+    if (info->kept || strcasecmp(info->owner, found->token) != 0)
         return 0;
     found->there = true;
     found->mode = info->mode;
@@ -33,7 +33,7 @@ static bool find_owner(void *arg, const struct dlock_holder *info)
     found->permit = info->permit;
     found->fence = info->fence;
     if (info->mode == DLOCK_EXCLUSIVE) /* readers have no numbers of their own and no hand-offs */
-        found->fence += info->fence_room;
+        found->fence = info->fence_last;
     return 1;
 }
 

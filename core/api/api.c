@@ -30,9 +30,11 @@ static bool lock_usable(const struct dlock_handle *lock)
     return lock != NULL && client_usable(lock->client);
 }
 
-static enum dlock_status lock_check(const struct dlock_handle *lock, struct dlock_error *err)
+/* Begins *err. caller: the error of the call. */
+static enum dlock_status lock_check(const struct dlock_handle *lock,
+                                    const struct dlock_error *caller, struct dlock_error *err)
 {
-    dl_error_begin(err);
+    dl_error_begin(err, caller);
     if (lock == NULL)
         return dl_error(err, DLOCK_INVALID, "lock is NULL");
     if (dl_client_forked(lock->client))
@@ -51,10 +53,8 @@ static enum dlock_status client_open(open_fn *open, const char *uri,
     struct dlock_error e;
     enum dlock_status status;
 
-    dl_error_begin(&e);
-    status = dl_struct_import(&known, sizeof known, options,
-                              DL_SIZE_TO(struct dlock_client_options, create),
-                              "dlock_client_options", &e);
+    dl_error_begin(&e, err);
+    status = dl_struct_import(&known, sizeof known, options, "dlock_client_options", &e);
     if (status == DLOCK_OK && out == NULL)
         status = dl_error(&e, DLOCK_INVALID, "out is NULL");
     if (status == DLOCK_OK)
@@ -122,39 +122,39 @@ int dlock_client_fd(struct dlock_client *client)
 }
 
 /* Of a node that was taken out of the queue. */
-static struct dlock_notice notice_locked(const struct dlock_client *client,
-                                         struct dl_event_node *node, struct dlock_error *err)
+static void notice_locked(const struct dlock_client *client, struct dl_event_node *node,
+                          struct dlock_notice *notice)
 {
     if (node->kind == DLOCK_NOTICE_LOST)
-        return dl_held_event_locked(node);
-    if (node->kind == DLOCK_NOTICE_OPENED)
-        return dl_driver_opened_locked(client, err);
-    return dl_operation_notice_locked(node, err);
+        dl_held_event_locked(node, notice);
+    else if (node->kind == DLOCK_NOTICE_OPENED)
+        dl_driver_opened_locked(client, notice);
+    else
+        dl_operation_notice_locked(node, notice);
 }
 
-int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
-                      struct dlock_error *err)
+enum dlock_status dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
+                                    struct dlock_error *err)
 {
-    struct dl_event_node *node = NULL;
-    struct dlock_notice known;
     struct dlock_error e;
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK && notice == NULL)
         status = dl_error(&e, DLOCK_INVALID, "notice is NULL");
     if (status == DLOCK_OK)
-        status = dl_events_check(notice, &e);
+        status = dl_struct_size_check(notice->struct_size, sizeof *notice, "dlock_notice", &e);
+    if (status == DLOCK_OK)
+        *notice = (struct dlock_notice)DLOCK_NOTICE_INIT;
     if (status == DLOCK_OK && client->on_lost == NULL) {
+        struct dl_event_node *node;
+
         (void)pthread_mutex_lock(&client->mutex);
         node = dl_events_pop(&client->events);
         if (node != NULL)
-            known = notice_locked(client, node, &e);
+            notice_locked(client, node, notice);
         (void)pthread_mutex_unlock(&client->mutex);
     }
-    if (node != NULL)
-        dl_events_export(notice, &known);
-    (void)dl_error_export(err, &e, node != NULL ? known.status : status);
-    return status != DLOCK_OK ? -1 : node != NULL;
+    return dl_error_export(err, &e, status);
 }
 
 enum dlock_status dlock_new(struct dlock_client *client, const void *name, size_t name_len,
@@ -162,7 +162,7 @@ enum dlock_status dlock_new(struct dlock_client *client, const void *name, size_
                             struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_check_name(name, name_len, &e);
@@ -198,7 +198,7 @@ enum dlock_status dlock_acquire(struct dlock_handle *lock, enum dlock_mode mode,
                                 struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = lock_check(lock, &e);
+    enum dlock_status status = lock_check(lock, err, &e);
 
     if (status == DLOCK_OK)
         status = acquire_check(lock, mode, &timeout_ms, &e);
@@ -243,7 +243,7 @@ enum dlock_status dlock_op_start(struct dlock_handle *lock, enum dlock_op op, in
                                  struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = lock_check(lock, &e);
+    enum dlock_status status = lock_check(lock, err, &e);
 
     if (status == DLOCK_OK && (op < DLOCK_OP_LOCK || op > DLOCK_OP_DOWNGRADE))
         status = dl_error(&e, DLOCK_INVALID, "an operation of %d", (int)op);
@@ -257,7 +257,7 @@ enum dlock_status dlock_op_start(struct dlock_handle *lock, enum dlock_op op, in
 enum dlock_status dlock_unlock(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = lock_check(lock, &e);
+    enum dlock_status status = lock_check(lock, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_unlock(lock, DL_NEVER, &e);
@@ -268,7 +268,7 @@ enum dlock_status dlock_keep_name(struct dlock_handle *lock, int64_t keep_ms,
                                   struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = lock_check(lock, &e);
+    enum dlock_status status = lock_check(lock, err, &e);
 
     if (status == DLOCK_OK && (keep_ms < 0 || keep_ms > DL_KEEP_MAX_MS))
         status =
@@ -281,7 +281,7 @@ enum dlock_status dlock_keep_name(struct dlock_handle *lock, int64_t keep_ms,
 enum dlock_status dlock_renew(struct dlock_handle *lock, int64_t ttl_ms, struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = lock_check(lock, &e);
+    enum dlock_status status = lock_check(lock, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_check_ttl(ttl_ms, &e);
@@ -293,7 +293,7 @@ enum dlock_status dlock_renew(struct dlock_handle *lock, int64_t ttl_ms, struct 
 enum dlock_status dlock_downgrade(struct dlock_handle *lock, struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = lock_check(lock, &e);
+    enum dlock_status status = lock_check(lock, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_renew_downgrade(lock, &e);
@@ -303,7 +303,7 @@ enum dlock_status dlock_downgrade(struct dlock_handle *lock, struct dlock_error 
 enum dlock_status dlock_adopt(struct dlock_handle *lock, const char *token, struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = lock_check(lock, &e);
+    enum dlock_status status = lock_check(lock, err, &e);
 
     if (status == DLOCK_OK && token == NULL)
         status = dl_error(&e, DLOCK_INVALID, "token is NULL");
@@ -394,7 +394,7 @@ enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *
                                        struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_check_name(name, name_len, &e);
@@ -410,7 +410,7 @@ enum dlock_status dlock_client_list_waiters(struct dlock_client *client, const v
                                             struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_check_name(name, name_len, &e);
@@ -426,7 +426,7 @@ enum dlock_status dlock_client_list(struct dlock_client *client, const void *pre
                                     struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK && prefix_len > DLOCK_NAME_MAX)
         status = dl_error(&e, DLOCK_INVALID, "a prefix has at most %d bytes", DLOCK_NAME_MAX);
@@ -441,7 +441,7 @@ enum dlock_status dlock_client_break(struct dlock_client *client, const void *na
                                      const char *owner, struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_check_name(name, name_len, &e);
@@ -454,7 +454,7 @@ enum dlock_status dlock_client_probe(struct dlock_client *client, dlock_check_fn
                                      struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_query_probe(client, fn, arg, &e);
@@ -467,7 +467,7 @@ enum dlock_status dlock_plugin_list(const char *plugin_dirs, dlock_plugin_fn *fn
     struct dlock_error e;
     enum dlock_status status;
 
-    dl_error_begin(&e);
+    dl_error_begin(&e, err);
     if (fn == NULL)
         status = dl_error(&e, DLOCK_INVALID, "the callback is NULL");
     else

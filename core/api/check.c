@@ -2,9 +2,10 @@
 #include "api/check.h"
 #include "sys/error.h"
 
-enum dlock_status dl_check_client(const struct dlock_client *client, struct dlock_error *err)
+enum dlock_status dl_check_client(const struct dlock_client *client,
+                                  const struct dlock_error *caller, struct dlock_error *err)
 {
-    dl_error_begin(err);
+    dl_error_begin(err, caller);
     if (client == NULL)
         return dl_error(err, DLOCK_INVALID, "client is NULL");
     if (dl_client_forked(client))

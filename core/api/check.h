@@ -5,8 +5,10 @@
 
 #include "client/client.h"
 
-/* A client that this process opened. Begins *err (dl_error_begin). */
-enum dlock_status dl_check_client(const struct dlock_client *client, struct dlock_error *err);
+/* A client that this process opened. Begins *err; caller: the error of the call (dl_error_begin).
+ */
+enum dlock_status dl_check_client(const struct dlock_client *client,
+                                  const struct dlock_error *caller, struct dlock_error *err);
 
 enum dlock_status dl_check_name(const void *name, size_t len, struct dlock_error *err);
 

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STATS_FIRST  DL_SIZE_TO(struct dlock_stats, holds)
 #define REASON_COUNT 5
 
 #define ONE_BYTE(name, value, class_, text) char name;
@@ -81,19 +80,15 @@ enum dlock_status dlock_client_stats(struct dlock_client *client, struct dlock_s
                                      struct dlock_error *err)
 {
     struct dlock_error e;
-    struct dlock_stats stats = {.struct_size = 0};
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK && out == NULL)
         status = dl_error(&e, DLOCK_INVALID, "out is NULL");
     if (status == DLOCK_OK)
-        status = dl_struct_size_check(out->struct_size, STATS_FIRST, "dlock_stats", &e);
+        status = dl_struct_size_check(out->struct_size, sizeof *out, "dlock_stats", &e);
     if (status == DLOCK_OK) {
-        size_t size = dl_struct_size(out->struct_size, STATS_FIRST, sizeof stats);
-
-        client_add(&stats, client);
-        stats.struct_size = (uint32_t)size;
-        memcpy(out, &stats, size);
+        *out = (struct dlock_stats)DLOCK_STATS_INIT;
+        client_add(out, client);
     }
     return dl_error_export(err, &e, status);
 }
@@ -325,7 +320,7 @@ enum dlock_status dlock_client_metrics(struct dlock_client *client, const char *
 {
     struct dlock_error e;
     struct text text = {.fn = fn, .arg = arg, .client = client};
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK && fn == NULL)
         status = dl_error(&e, DLOCK_INVALID, "the callback is NULL");

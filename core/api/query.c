@@ -6,15 +6,9 @@
 #include "session/dispatch.h"
 #include "sys/backoff.h"
 #include "sys/error.h"
-#include "sys/struct_size.h"
 
 #include <dlock/dlock.h>
 #include <string.h>
-
-/* The first published sizes. */
-#define HOLDER_FIRST DL_SIZE_TO(struct dlock_holder, label)
-#define WAITER_FIRST DL_SIZE_TO(struct dlock_waiter, label)
-#define CHECK_FIRST  DL_SIZE_TO(struct dlock_check, advice)
 
 enum query_kind { QUERY_INSPECT, QUERY_WAITERS, QUERY_LIST, QUERY_BREAK, QUERY_PROBE };
 
@@ -29,47 +23,61 @@ struct query {
     void *arg;
     struct dlock_session_info found; /* QUERY_PROBE */
     bool reported;                   /* fn was called: the query must not be sent again */
+    bool ended;                      /* QUERY_PROBE: check_fn wants no more */
+    const char *wrong;               /* the structure that the plugin reported without a size */
 };
 
-/* A plugin that was built against another plugin.h fills as much as its struct_size says. */
+/* A structure of a newer plugin is longer. One that is shorter has no size, and ends the query. */
+static bool size_is_wrong(struct query *query, size_t said, size_t known, const char *what)
+{
+    query->reported = true;
+    if (said < known)
+        query->wrong = what;
+    return query->wrong != NULL;
+}
+
 static bool report(void *arg, const struct dlock_holder *from)
 {
     struct query *query = arg;
-    struct dlock_holder holder = {.waiters = UINT32_MAX, .held_ms = -1, .owner = "", .label = ""};
+    struct dlock_holder holder;
 
-    memcpy(&holder, from, dl_struct_size(from->struct_size, HOLDER_FIRST, sizeof holder));
+    if (size_is_wrong(query, from->struct_size, sizeof holder, "dlock_holder"))
+        return true;
+    holder = *from;
     holder.struct_size = sizeof holder;
     if (holder.fence == 0)
-        holder.fence_room = 0;
+        holder.fence_last = 0;
     if (holder.data == NULL || holder.data_len > DLOCK_DATA_MAX) {
         holder.data = NULL;
         holder.data_len = 0;
     }
-    query->reported = true;
     return query->fn(query->arg, &holder);
 }
 
 static bool waiter_report(void *arg, const struct dlock_waiter *from)
 {
     struct query *query = arg;
-    struct dlock_waiter waiter = {.waited_ms = -1, .owner = "", .label = ""};
+    struct dlock_waiter waiter;
 
-    memcpy(&waiter, from, dl_struct_size(from->struct_size, WAITER_FIRST, sizeof waiter));
+    if (size_is_wrong(query, from->struct_size, sizeof waiter, "dlock_waiter"))
+        return true;
+    waiter = *from;
     waiter.struct_size = sizeof waiter;
-    query->reported = true;
     return query->waiter_fn(query->arg, &waiter);
 }
 
-static void check_report(void *arg, const struct dlock_check *from)
+/* A plugin need not look at the answer. */
+static bool check_report(void *arg, const struct dlock_check *from)
 {
     struct query *query = arg;
-    struct dlock_check check = {.struct_size = sizeof check};
+    struct dlock_check check;
 
-    memcpy(&check, from, dl_struct_size(from->struct_size, CHECK_FIRST, sizeof check));
+    if (query->ended || size_is_wrong(query, from->struct_size, sizeof check, "dlock_check"))
+        return true;
+    check = *from;
     check.struct_size = sizeof check;
-    query->reported = true;
-    if (query->check_fn != NULL)
-        query->check_fn(query->arg, &check);
+    query->ended = query->check_fn != NULL && query->check_fn(query->arg, &check);
+    return query->ended;
 }
 
 static enum dlock_status query_slot(const struct dl_plugin *plugin, struct query *query, void *self,
@@ -131,6 +139,9 @@ static enum dlock_status query_run(struct dlock_client *client, struct query *qu
             break;
     }
     dl_client_call_end(client);
+    if (query->wrong != NULL)
+        return dl_error(err, DLOCK_PLUGIN_ABI, "the plugin gave a struct %s without its size",
+                        query->wrong);
     return status;
 }
 
@@ -236,14 +247,14 @@ struct observation {
 static bool is_known(const struct observation *observation, const struct dlock_holder *holder)
 {
     return observation->known_fence >= holder->fence &&
-           observation->known_fence - holder->fence <= holder->fence_room;
+           observation->known_fence <= holder->fence_last;
 }
 
 static bool holder_judge(void *arg, const struct dlock_holder *holder)
 {
     struct observation *observation = arg;
 
-    if (holder->kept != 0) /* nobody has it */
+    if (holder->kept) /* nobody has it */
         return false;
     observation->held = true;
     if (holder->fence == 0)
@@ -259,7 +270,7 @@ static bool holder_tell(void *arg, const struct dlock_holder *holder)
 {
     struct observation *observation = arg;
 
-    if (holder->kept != 0)
+    if (holder->kept)
         return false;
     observation->held = true;
     return observation->fn(observation->arg, holder);
@@ -362,7 +373,7 @@ enum dlock_status dlock_client_observe(struct dlock_client *client, const void *
 {
     struct observation observation = {.known_fence = known_fence, .fn = fn, .arg = arg};
     struct dlock_error e;
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_check_name(name, name_len, &e);

@@ -363,7 +363,7 @@ enum dlock_status dlock_set_new(struct dlock_client *client, const char *const *
 {
     struct entry entries[DLOCK_SET_MAX];
     struct dlock_error e;
-    enum dlock_status status = dl_check_client(client, &e);
+    enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
         status = entries_make(entries, names, lens, count, &e);
@@ -409,9 +409,10 @@ static void call_refuse(struct dlock_set *set)
     (void)pthread_mutex_unlock(&set->mutex);
 }
 
-static enum dlock_status set_check(const struct dlock_set *set, struct dlock_error *err)
+static enum dlock_status set_check(const struct dlock_set *set, const struct dlock_error *caller,
+                                   struct dlock_error *err)
 {
-    dl_error_begin(err);
+    dl_error_begin(err, caller);
     if (set == NULL)
         return dl_error(err, DLOCK_INVALID, "set is NULL");
     if (dl_client_forked(set->client))
@@ -451,7 +452,7 @@ enum dlock_status dlock_set_acquire(struct dlock_set *set, enum dlock_mode mode,
                                     struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = set_check(set, &e);
+    enum dlock_status status = set_check(set, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_check_acquire(set->client, mode, timeout_ms, &e);
@@ -465,7 +466,7 @@ enum dlock_status dlock_set_acquire(struct dlock_set *set, enum dlock_mode mode,
 enum dlock_status dlock_set_unlock(struct dlock_set *set, struct dlock_error *err)
 {
     struct dlock_error e;
-    enum dlock_status status = set_check(set, &e);
+    enum dlock_status status = set_check(set, err, &e);
 
     if (status != DLOCK_OK)
         return dl_error_export(err, &e, status);
@@ -495,7 +496,7 @@ enum dlock_status dlock_set_renew(struct dlock_set *set, int64_t ttl_ms, struct 
 {
     enum set_phase phase;
     struct dlock_error e;
-    enum dlock_status status = set_check(set, &e);
+    enum dlock_status status = set_check(set, err, &e);
 
     if (status == DLOCK_OK)
         status = dl_check_ttl(ttl_ms, &e);

@@ -48,7 +48,7 @@ static void opening_run_locked(struct dlock_client *client)
     if (opening == NULL)
         return;
     (void)pthread_mutex_unlock(&client->mutex);
-    dl_error_begin(&opening->error);
+    dl_error_begin(&opening->error, NULL);
     opening->status = dl_driver_reach(client, &opening->error);
     (void)pthread_mutex_lock(&client->mutex);
     dl_events_push(&client->events, &opening->opened);
@@ -57,19 +57,11 @@ static void opening_run_locked(struct dlock_client *client)
         (void)pthread_cond_broadcast(&client->call_ended);
 }
 
-struct dlock_notice dl_driver_opened_locked(const struct dlock_client *client,
-                                            struct dlock_error *err)
+void dl_driver_opened_locked(const struct dlock_client *client, struct dlock_notice *notice)
 {
-    struct dlock_node_error *nodes = err->nodes;
-
-    if (client->opening->status != DLOCK_OK) {
-        *err = client->opening->error;
-        err->nodes = nodes;
-        err->node_count = 0;
-    }
-    return (struct dlock_notice){.struct_size = sizeof(struct dlock_notice),
-                                 .kind = DLOCK_NOTICE_OPENED,
-                                 .status = client->opening->status};
+    notice->kind = DLOCK_NOTICE_OPENED;
+    notice->status =
+        dl_error_export(&notice->error, &client->opening->error, client->opening->status);
 }
 
 /*

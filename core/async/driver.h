@@ -33,8 +33,7 @@ void dl_driver_stop(struct dlock_client *client);
  * take. With open=lazy: nothing. */
 enum dlock_status dl_driver_reach(struct dlock_client *client, struct dlock_error *err);
 
-/* OPENED, taken out of the queue; err: its text. */
-struct dlock_notice dl_driver_opened_locked(const struct dlock_client *client,
-                                            struct dlock_error *err);
+/* Fills the notice of OPENED, which was taken out of the queue. */
+void dl_driver_opened_locked(const struct dlock_client *client, struct dlock_notice *notice);
 
 #endif

@@ -70,7 +70,7 @@ static void acquire_run_locked(struct dl_op *op, bool stalled)
     bool ended;
 
     (void)pthread_mutex_unlock(&client->mutex);
-    dl_error_begin(&err);
+    dl_error_begin(&err, NULL);
     if (op->acquire.alone) /* others that ended with it went first */
         dl_acquire_steps_return_until(&op->acquire.a, dl_client_now(client) + DL_GRACE_NS);
     ended = dl_acquire_async_run(&op->acquire, stalled, &status, &err);
@@ -99,7 +99,7 @@ static void call_run_locked(struct dl_op *op, bool stalled)
     enum dlock_status status;
 
     (void)pthread_mutex_unlock(&client->mutex);
-    dl_error_begin(&err);
+    dl_error_begin(&err, NULL);
     if (op->base.op == DLOCK_OP_UNLOCK)
         status = dl_unlock(lock, unlock_until(client, stalled), &err);
     else if (stalled)

@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/events.h"
-#include "sys/struct_size.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-/* fence was the last member of the first one. */
-#define SIZE_FIRST DL_SIZE_TO(struct dlock_notice, fence)
-
-enum dlock_status dl_events_check(const struct dlock_notice *to, struct dlock_error *err)
-{
-    return dl_struct_size_check(to->struct_size, SIZE_FIRST, "dlock_notice", err);
-}
-
-void dl_events_export(struct dlock_notice *to, const struct dlock_notice *from)
-{
-    size_t size = dl_struct_size(to->struct_size, SIZE_FIRST, sizeof *from);
-
-    memcpy(to, from, size);
-    to->struct_size = (uint32_t)size;
-}
 
 int dl_events_init(struct dl_events *events, bool pollable)
 {

@@ -36,12 +36,6 @@ void dl_events_let_go(struct dl_events *events);
 /* Takes the oldest node out; NULL: none. */
 struct dl_event_node *dl_events_pop(struct dl_events *events);
 
-/* INVALID: the application has not set its struct_size. */
-enum dlock_status dl_events_check(const struct dlock_notice *to, struct dlock_error *err);
-
-/* Copies as much as the caller's struct_size says, which dl_events_check has accepted. */
-void dl_events_export(struct dlock_notice *to, const struct dlock_notice *from);
-
 /* Takes the node out if it is in the queue. */
 void dl_events_remove(struct dl_events *events, struct dl_event_node *node);
 

@@ -303,17 +303,16 @@ void dl_held_lose_locked(struct dlock_handle *lock, enum dlock_reason reason, in
         dl_renew_schedule_wake_locked(client);
 }
 
-struct dlock_notice dl_held_event_locked(struct dl_event_node *node)
+void dl_held_event_locked(struct dl_event_node *node, struct dlock_notice *notice)
 {
     struct dlock_handle *lock =
         (struct dlock_handle *)(void *)((char *)node - offsetof(struct dlock_handle, event));
 
-    return (struct dlock_notice){.struct_size = sizeof(struct dlock_notice),
-                                 .kind = DLOCK_NOTICE_LOST,
-                                 .lock = lock,
-                                 .user = lock->user,
-                                 .reason = lock->reason,
-                                 .fence = atomic_load(&lock->fence)};
+    notice->kind = DLOCK_NOTICE_LOST;
+    notice->lock = lock;
+    notice->user = lock->user;
+    notice->reason = lock->reason;
+    notice->fence = atomic_load(&lock->fence);
 }
 
 void dl_held_end_locked(struct dlock_handle *lock, int64_t now_ns)

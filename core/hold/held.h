@@ -64,8 +64,8 @@ void dl_held_lose_locked(struct dlock_handle *lock, enum dlock_reason reason, in
  * does not end by its time: it is given back [TET-1]. */
 void dl_held_run_out_locked(struct dlock_handle *lock);
 
-/* The notice of the loss that this node of a handle stands for. */
-struct dlock_notice dl_held_event_locked(struct dl_event_node *node);
+/* Fills the notice of the loss that this node of a handle stands for. */
+void dl_held_event_locked(struct dl_event_node *node, struct dlock_notice *notice);
 
 /* Makes the claim shared; the next renewals tell the store until one is confirmed. */
 void dl_held_downgrade_locked(struct dlock_handle *lock);

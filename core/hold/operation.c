@@ -37,29 +37,23 @@ static struct dl_operation *operation_of(struct dl_event_node *node)
     return (struct dl_operation *)(void *)((char *)node - at);
 }
 
-struct dlock_notice dl_operation_notice_locked(struct dl_event_node *node, struct dlock_error *err)
+void dl_operation_notice_locked(struct dl_event_node *node, struct dlock_notice *notice)
 {
+    static const struct dlock_error no_text = DLOCK_ERROR_INIT;
     struct dl_operation *operation = operation_of(node);
-    struct dlock_notice notice = {.struct_size = sizeof(struct dlock_notice),
-                                  .kind = node->kind,
-                                  .lock = operation->lock,
-                                  .user = operation->lock->user,
-                                  .fence = atomic_load(&operation->lock->fence)};
 
+    notice->kind = node->kind;
+    notice->lock = operation->lock;
+    notice->user = operation->lock->user;
+    notice->fence = atomic_load(&operation->lock->fence);
     if (node->kind != DLOCK_NOTICE_DONE)
-        return notice;
-    notice.op = operation->op;
-    notice.status = operation->status;
+        return;
+    notice->op = operation->op;
+    notice->status = operation->status;
     if (dl_operation_acquires(operation->op) && operation->status != DLOCK_OK)
-        notice.fence = 0;
-    if (operation->error != NULL) {
-        struct dlock_node_error *nodes = err->nodes;
-
-        *err = *operation->error;
-        err->nodes = nodes;
-        err->node_count = 0;
-    }
-    return notice;
+        notice->fence = 0;
+    (void)dl_error_export(&notice->error, operation->error != NULL ? operation->error : &no_text,
+                          operation->status);
 }
 
 void dl_operation_free_locked(struct dl_operation *operation, struct dl_events *events)

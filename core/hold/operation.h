@@ -50,8 +50,8 @@ enum dlock_status dl_operation_bars_locked(const struct dl_operation *operation,
 void dl_operation_error_set(struct dl_operation *operation, enum dlock_status status,
                             const struct dlock_error *err);
 
-/* The notice of a DONE or DOUBTFUL that was taken out of the queue; err: its text. */
-struct dlock_notice dl_operation_notice_locked(struct dl_event_node *node, struct dlock_error *err);
+/* Fills the notice of a DONE or DOUBTFUL that was taken out of the queue. */
+void dl_operation_notice_locked(struct dl_event_node *node, struct dlock_notice *notice);
 
 /* Takes the notices out of the queue, and frees the operation, which is not in progress. */
 void dl_operation_free_locked(struct dl_operation *operation, struct dl_events *events);

@@ -435,8 +435,9 @@ bool dl_renewer_is_self_locked(const struct dlock_client *client)
 static void losses_report_locked(struct dlock_client *client)
 {
     while (renew_batch_losses_pending_locked(client)) {
-        struct dlock_notice event = dl_held_event_locked(dl_events_pop(&client->events));
+        struct dlock_notice event = DLOCK_NOTICE_INIT;
 
+        dl_held_event_locked(dl_events_pop(&client->events), &event);
         event.lock->in_callback = true;
         (void)pthread_mutex_unlock(&client->mutex);
         client->on_lost(client->on_lost_arg, &event);

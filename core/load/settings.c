@@ -115,27 +115,20 @@ void dl_settings_init(struct dl_settings *settings)
     }
 }
 
-enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, size_t first,
-                                   const char *what, struct dlock_error *err)
+enum dlock_status dl_struct_import(void *to, size_t known, const void *from, const char *what,
+                                   struct dlock_error *err)
 {
     uint32_t size = 0;
     enum dlock_status status;
 
-    memset(to, 0, to_size);
+    memset(to, 0, known);
     if (from == NULL)
         return DLOCK_OK;
     memcpy(&size, from, sizeof size);
-    status = dl_struct_size_check(size, first, what, err);
-    if (status != DLOCK_OK)
-        return status;
-    for (size_t i = to_size; i < size; i++)
-        if (((const char *)from)[i] != 0)
-            return dl_error(err, DLOCK_INVALID,
-                            "%s has %u bytes, and uses members that this library (%zu bytes) does "
-                            "not know",
-                            what, size, to_size);
-    memcpy(to, from, size < to_size ? size : to_size);
-    return DLOCK_OK;
+    status = dl_struct_size_check(size, known, what, err);
+    if (status == DLOCK_OK)
+        memcpy(to, from, known);
+    return status;
 }
 
 static enum dlock_status not_in_range(struct dlock_error *err, const char *member, int64_t value,
@@ -232,8 +225,7 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
 {
     struct dlock_options known;
     enum dlock_status status =
-        dl_struct_import(&known, sizeof known, options, DL_SIZE_TO(struct dlock_options, queue),
-                         "dlock_options", err);
+        dl_struct_import(&known, sizeof known, options, "dlock_options", err);
 
     *out = *base;
     if (status == DLOCK_OK)

@@ -53,13 +53,12 @@ bool dl_settings_set(struct dl_settings *settings, const char *name, const char 
                      int64_t number);
 
 /*
- * Copies a caller's struct, whose first member is its uint32_t struct_size, into `to`, zeroed where
- * an older, shorter one ends.
- * first: the first published size. what: the struct's name, for the message.
- * INVALID: a size that nobody has set, or a longer one that uses what we do not know.
+ * Copies a caller's struct, whose first member is its uint32_t struct_size, into `to`; zeroes if
+ * `from` is NULL.
+ * known: the size of *to. what: the struct's name, for the message. INVALID: another size.
  */
-enum dlock_status dl_struct_import(void *to, size_t to_size, const void *from, size_t first,
-                                   const char *what, struct dlock_error *err);
+enum dlock_status dl_struct_import(void *to, size_t known, const void *from, const char *what,
+                                   struct dlock_error *err);
 
 /* What applies to one lock: base overridden by options (NULL: nothing), checked. INVALID names the
  * member at fault. */

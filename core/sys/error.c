@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "sys/error.h"
-#include "sys/struct_size.h"
 
 #include <dlock/types.h>
 #include <dlock/version.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,34 +48,18 @@ enum dlock_class dlock_status_class(int status)
     return status >= 0 && status < STATUS_COUNT ? statuses[status].class_ : DLOCK_CLASS_INTERNAL;
 }
 
-#define SIZE_FIRST DL_SIZE_TO(struct dlock_error, nodes)
-
-/* What nodes said in this thread's last call. */
-static _Thread_local struct {
-    const struct dlock_error *err; /* to which it belongs: that of the call in progress, then the
-                                      caller's */
-    uint32_t count;
-    struct dlock_node_error node[DLOCK_NODE_ERRORS_MAX];
-} nodes;
-
 #undef dl_error /* a macro for clang's analyzer */
 
-void dl_error_begin(struct dlock_error *err)
+void dl_error_begin(struct dlock_error *err, const struct dlock_error *caller)
 {
-    nodes.err = err;
-    nodes.count = 0;
-    err->nodes = nodes.node;
+    err->nodes = caller != NULL ? caller->nodes : NULL;
+    err->node_room = err->nodes != NULL ? caller->node_room : 0;
+    memset(err->reserved, 0, sizeof err->reserved);
     dl_error_reset(err);
-}
-
-const struct dlock_node_error *dlock_error_node(const struct dlock_error *err, uint32_t index)
-{
-    return err != NULL && err == nodes.err && index < nodes.count ? &nodes.node[index] : NULL;
 }
 
 void dl_error_reset(struct dlock_error *err)
 {
-    err->struct_size = sizeof *err;
     err->status = DLOCK_OK;
     err->code = 0;
     err->retryable = false;
@@ -109,25 +91,18 @@ static void text_export(char *to, size_t size, const char *from)
     to[len] = '\0';
 }
 
-static uint32_t node_count(const struct dlock_error *err)
+/* The nodes are sanitised where they are, in the array of the caller. */
+static uint32_t nodes_export(const struct dlock_error *err)
 {
-    return err->node_count < DLOCK_NODE_ERRORS_MAX ? err->node_count : DLOCK_NODE_ERRORS_MAX;
-}
+    uint32_t count = err->node_count < err->node_room ? err->node_count : err->node_room;
 
-/* The nodes are sanitised where they are. They belong to another call if a callback of this call
- * made one: then this call has none. */
-static void nodes_export(const struct dlock_error *to, const struct dlock_error *from)
-{
-    if (nodes.err != from)
-        return;
-    nodes.err = to;
-    nodes.count = from->nodes == nodes.node ? node_count(from) : 0;
-    for (uint32_t i = 0; i < nodes.count; i++) {
-        struct dlock_node_error *node = &nodes.node[i];
+    for (uint32_t i = 0; i < count; i++) {
+        struct dlock_node_error *node = &err->nodes[i];
 
         text_export(node->node, sizeof node->node, node->node);
         text_export(node->message, sizeof node->message, node->message);
     }
+    return count;
 }
 
 static bool is_retryable(enum dlock_status status)
@@ -137,44 +112,19 @@ static bool is_retryable(enum dlock_status status)
 }
 
 /* Every call that succeeds comes here, too: members that no caller reads are not written. */
-static void error_export(struct dlock_error *to, const struct dlock_error *from,
-                         enum dlock_status status)
-{
-    bool said = status != DLOCK_OK && from->message[0] != '\0';
-
-    to->struct_size = sizeof *to;
-    to->status = status;
-    to->code = from->code;
-    to->retryable = is_retryable(status);
-    to->node_count = node_count(from);
-    to->nodes = NULL;
-    text_export(to->origin, sizeof to->origin, from->origin);
-    text_export(to->message, sizeof to->message,
-                said ? from->message : dlock_status_text((int)status));
-}
-
-static void error_export_part(struct dlock_error *to, size_t size, const struct dlock_error *from,
-                              enum dlock_status status)
-{
-    struct dlock_error whole = {0};
-
-    error_export(&whole, from, status);
-    whole.struct_size = (uint32_t)size;
-    memcpy(to, &whole, size);
-}
-
 enum dlock_status dl_error_export(struct dlock_error *to, const struct dlock_error *from,
                                   enum dlock_status status)
 {
-    size_t size;
+    bool said = status != DLOCK_OK && from->message[0] != '\0';
 
-    nodes_export(to, from);
     if (to == NULL)
         return status;
-    size = to->struct_size != 0 ? to->struct_size : SIZE_FIRST;
-    if (size >= sizeof *to)
-        error_export(to, from, status);
-    else
-        error_export_part(to, size, from, status);
+    to->status = status;
+    to->code = from->code;
+    to->retryable = is_retryable(status);
+    to->node_count = nodes_export(from);
+    text_export(to->origin, sizeof to->origin, from->origin);
+    text_export(to->message, sizeof to->message,
+                said ? from->message : dlock_status_text((int)status));
     return status;
 }

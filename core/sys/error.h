@@ -2,17 +2,17 @@
 /*
  * error.h - filling struct dlock_error.
  *
- * Inside core every error is full size and never NULL. The caller's struct, which may be smaller
- * or absent, is written once, by dl_error_export, on the way out of api.c.
+ * Inside core no error is NULL. The caller's struct, which may be absent, is written once, by
+ * dl_error_export, on the way out of api.c.
  */
 #ifndef DL_ERROR_H
 #define DL_ERROR_H
 
 #include <dlock/types.h>
 
-/* The error of a public call: empty, with room for what nodes say, which is the thread's. The call
- * ends with dl_error_export. */
-void dl_error_begin(struct dlock_error *err);
+/* The error of a public call: empty, with the array for nodes that the caller has given. The call
+ * ends with dl_error_export. caller may be NULL. */
+void dl_error_begin(struct dlock_error *err, const struct dlock_error *caller);
 
 /* No error; nodes stays as it is. */
 void dl_error_reset(struct dlock_error *err);
@@ -25,8 +25,7 @@ dl_error(struct dlock_error *err, enum dlock_status status, const char *format, 
 #define dl_error(err, status, ...) ((void)dl_error(err, status, __VA_ARGS__), (status))
 #endif
 
-/* Copies as much as the caller's struct_size says (0 counts as the first published size), sanitised
- * to printable text, and returns status. to may be NULL. */
+/* Copies the error, sanitised to printable text, and returns status. to may be NULL. */
 enum dlock_status dl_error_export(struct dlock_error *to, const struct dlock_error *from,
                                   enum dlock_status status);
 

@@ -61,9 +61,11 @@
  * the memory stays: another thread of the parent may have been changing it.
  *
  * STRUCTURES. Begin each structure that you pass with its initialiser, which sets struct_size to
- * the sizeof of the structure: struct dlock_options options = DLOCK_OPTIONS_INIT. A struct_size of
- * 0 is DLOCK_INVALID; only a struct dlock_error is filled all the same. Members that are appended
- * later are zero for older programs, and zero means "default".
+ * the sizeof of the structure: struct dlock_options options = DLOCK_OPTIONS_INIT. Another
+ * struct_size is DLOCK_INVALID, 0 above all; a later library knows the sizes of earlier ones. The
+ * exception is struct dlock_error, whose layout is fixed (types.h).
+ *
+ * CALLBACKS of lists return true to end the list. They must not call into the same client.
  *
  * SEVERAL NAMES that are held together: the sets below.
  *
@@ -111,6 +113,7 @@ enum dlock_reason {
 
 /* What a notice tells. Ignore a kind that you do not know: later versions have more. */
 enum dlock_notice_kind {
+    DLOCK_NOTICE_NONE = 0, /* no notice was queued */
     DLOCK_NOTICE_DONE =
         1, /* an operation of dlock_op_start has ended; exactly one for each (C19) */
     DLOCK_NOTICE_LOST = 2, /* one acquisition was lost; at most one notice for each (C5) */
@@ -133,19 +136,22 @@ struct dlock_notice {
     uint32_t struct_size; /* sizeof(struct dlock_notice) */
     enum dlock_notice_kind kind;
     enum dlock_reason reason;  /* LOST: why; else 0 */
-    struct dlock_handle *lock; /* valid until dlock_free, which drops notices that were not taken;
-                           NULL: OPENED */
-    void *user;                /* dlock_options.user */
-    uint64_t fence;            /* of the acquisition */
     enum dlock_op op;          /* DONE: which operation ended; else 0 */
     enum dlock_status status;  /* DONE, OPENED: how it ended; else DLOCK_OK */
+    struct dlock_handle *lock; /* valid until dlock_free, which drops notices that were not taken;
+                                  NULL: OPENED */
+    void *user;                /* dlock_options.user */
+    uint64_t fence;            /* of the acquisition */
+    struct dlock_error error;  /* DONE, OPENED: what the blocking function writes, without nodes */
 };
 
 /* An initialiser: zeroes, and the size. */
 #ifdef __cplusplus
-#define DLOCK_NOTICE_INIT                                             \
-    {                                                                 \
-        sizeof(struct dlock_notice), {}, {}, {}, {}, {}, {}, DLOCK_OK \
+#define DLOCK_NOTICE_INIT                                              \
+    {                                                                  \
+        sizeof(struct dlock_notice), {}, {}, {}, DLOCK_OK, {}, {}, {}, \
+        {                                                              \
+        }                                                              \
     }
 #else
 #define DLOCK_NOTICE_INIT                          \
@@ -497,7 +503,8 @@ DLOCK_API size_t dlock_token(const struct dlock_handle *lock, char *hex, size_t 
  *
  *     struct dlock_notice notice = DLOCK_NOTICE_INIT;
  *
- *     while (dlock_client_next(client, &notice, &err) == 1)
+ *     while (dlock_client_next(client, &notice, &err) == DLOCK_OK &&
+ *            notice.kind != DLOCK_NOTICE_NONE)
  *         if (notice.kind == DLOCK_NOTICE_DONE && notice.op == DLOCK_OP_LOCK)
  *             got_the_lock(notice.user, notice.status);
  *
@@ -515,12 +522,14 @@ DLOCK_API int dlock_client_fd(struct dlock_client *client);
 /*
  * Takes one notice from the queue. Does not block.
  *
- * notice: begins as DLOCK_NOTICE_INIT, and is filled as far as its struct_size says.
- * Returns 1: *notice is filled, and *err has the text of its status, if that is not DLOCK_OK;
- * 0: none is queued; -1: error, *err says which, and no notice was taken.
+ * notice: begins as DLOCK_NOTICE_INIT. err: about this call, not about what the notice tells.
+ *
+ * DLOCK_OK: *notice is filled; its kind is DLOCK_NOTICE_NONE if none was queued. DLOCK_INVALID and
+ * DLOCK_FORKED: no notice was taken.
  */
-DLOCK_API int dlock_client_next(struct dlock_client *client, struct dlock_notice *notice,
-                                struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_client_next(struct dlock_client *client,
+                                                         struct dlock_notice *notice,
+                                                         struct dlock_error *err);
 
 /*
  * Begins an operation and returns at once: threads of the client make the exchanges with the store.
@@ -571,8 +580,8 @@ dlock_client_open_start(const char *uri, const struct dlock_client_options *opti
 /*
  * Calls fn once for each live holder of a name. A free name has none.
  *
- * A store of several servers says with dlock_error_node what each of them says, also with DLOCK_OK:
- * the node's status is DLOCK_OK (free), DLOCK_BUSY (held) or why it says nothing.
+ * A store of several servers fills err->nodes with what each of them says, also with DLOCK_OK: the
+ * node's status is DLOCK_OK (free), DLOCK_BUSY (held) or why it says nothing.
  */
 DLOCK_API enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *name,
                                                  size_t name_len, dlock_holder_fn *fn, void *arg,
@@ -640,7 +649,7 @@ DLOCK_API enum dlock_status dlock_client_break(struct dlock_client *client, cons
 /*
  * Checks again how the store is set up, and what of that weakens a promise.
  *
- * fn: called for each check; may be NULL. It must not call into the same client.
+ * fn: called for each check; may be NULL.
  *
  * Durability that the store does not give any more is gone from dlock_client_caps afterwards. The
  * call takes connect_timeout or op_timeout at most, whichever is more.
@@ -746,8 +755,8 @@ struct dlock_plugin_info {
     const struct dlock_error *err; /* why it does not load; NULL: it loads */
 };
 
-/* Non-zero ends the list. */
-typedef int dlock_plugin_fn(void *arg, const struct dlock_plugin_info *info);
+/* Returns true to end the list. */
+typedef bool dlock_plugin_fn(void *arg, const struct dlock_plugin_info *info);
 
 /* Calls fn for each plugin on the search path. plugin_dirs: as in dlock_client_options. */
 DLOCK_API enum dlock_status dlock_plugin_list(const char *plugin_dirs, dlock_plugin_fn *fn,

@@ -75,7 +75,7 @@ public:
         : status_(status), err_(err)
     {
         err_.nodes = nullptr;
-        err_.node_count = 0;
+        err_.node_room = err_.node_count = 0;
     }
 
     explicit operator bool() const noexcept { return status_ == DLOCK_OK; }

@@ -138,10 +138,7 @@ enum dlock_log_level {
 
 #define DLOCK_DATA_MAX 1024 /* bytes that a holder publishes */
 
-/*
- * One holder of a name. The callback gets it, and everything in it, for the time of the call.
- * struct_size says how much of it is filled.
- */
+/* One holder of a name. The callback gets it, and everything in it, for the time of the call. */
 struct dlock_holder {
     uint32_t struct_size; /* sizeof(struct dlock_holder) */
     enum dlock_mode mode;
@@ -149,7 +146,7 @@ struct dlock_holder {
     uint32_t name_len;
     uint32_t waiters;     /* queued in the store; UINT32_MAX: not known */
     uint64_t fence;       /* the first number of the grant; 0: none */
-    uint32_t fence_room;  /* so many more belong to it: the present thread's may be one of them */
+    uint64_t fence_last;  /* its last number; 0: none. The present thread's is one of them */
     int64_t remaining_ms; /* of the lease, on the store's clock; -1: unknown */
     int64_t held_ms;      /* -1: unknown */
     const char *owner;    /* owner token in lower-case hex, or the foreign text found there */
@@ -160,14 +157,21 @@ struct dlock_holder {
     const char *label;
     uint32_t limit;  /* of the semaphore; 0: a lock */
     uint32_t permit; /* 0 to limit - 1 */
-    /* 1: not held any more. The name, or the permit, stays taken for remaining_ms, by nobody
+    /* Not held any more. The name, or the permit, stays taken for remaining_ms, by nobody
      * (dlock_options.keep_ms). held_ms counts from the acquisition; the label is its holder's. */
-    uint32_t kept;
+    bool kept;
     /* What the holder publishes (dlock_options.data): data_len bytes of any value. The holder
      * writes them; they prove nothing. NULL and 0: none. */
     uint32_t data_len;
     const void *data;
 };
+
+/* Initialisers for plugins: the size, and nothing is known. */
+#define DLOCK_HOLDER_INIT                                                                      \
+    {                                                                                          \
+        .struct_size = sizeof(struct dlock_holder), .waiters = UINT32_MAX, .remaining_ms = -1, \
+        .held_ms = -1, .owner = "", .label = ""                                                \
+    }
 
 /* Returns true to end the inspect or list. The callback must not call into the same client. */
 typedef bool dlock_holder_fn(void *arg, const struct dlock_holder *holder);
@@ -182,6 +186,11 @@ struct dlock_waiter {
     const char *label; /* as of a holder */
 };
 
+#define DLOCK_WAITER_INIT                                                                     \
+    {                                                                                         \
+        .struct_size = sizeof(struct dlock_waiter), .waited_ms = -1, .owner = "", .label = "" \
+    }
+
 /* Returns true to end the list. The callback must not call into the same client. */
 typedef bool dlock_waiter_fn(void *arg, const struct dlock_waiter *waiter);
 
@@ -193,7 +202,14 @@ struct dlock_check {
     const char *found;    /* "allkeys-lru" */
     const char *advice;   /* NULL: fine as it is */
 };
-typedef void dlock_check_fn(void *arg, const struct dlock_check *check);
+
+#define DLOCK_CHECK_INIT                          \
+    {                                             \
+        .struct_size = sizeof(struct dlock_check) \
+    }
+
+/* Returns true to end the list. The callback must not call into the same client. */
+typedef bool dlock_check_fn(void *arg, const struct dlock_check *check);
 
 /* What one server says, where the store has several: its part in a failure, or in an answer. */
 struct dlock_node_error {
@@ -202,52 +218,48 @@ struct dlock_node_error {
     char message[96];
 };
 
-#define DLOCK_NODE_ERRORS_MAX 9
+#define DLOCK_NODE_ERRORS_MAX 9 /* servers of one store */
 
 /*
  * The detail of a failure, in the caller's memory. Every call that takes one fills it, also with
- * OK.
+ * OK. A NULL pointer is allowed in each call.
  *
- * Set struct_size before the call, as DLOCK_ERROR_INIT does. 0 means the first published size,
- * which has all members so far: an unlock must not be refused for the sake of its error. A NULL
- * pointer is allowed in each call. The text is one line of printable characters. It never holds a
- * password.
+ * The layout is fixed, so that no call, and no unlock above all, is refused for the sake of its
+ * error. Begin with DLOCK_ERROR_INIT: a call reads `nodes` and `node_room`. The text is one line of
+ * printable characters. It never holds a password.
+ *
+ * NODES. A store of several servers tells what each of them said, if the caller gives room:
+ *
+ *     struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX];
+ *     struct dlock_error err = DLOCK_ERROR_INIT;
+ *
+ *     err.nodes = nodes;
+ *     err.node_room = DLOCK_NODE_ERRORS_MAX;
  */
 struct dlock_error {
-    uint32_t struct_size; /* sizeof(struct dlock_error) */
     enum dlock_status status;
     int32_t code;      /* the store's own number; 0: none */
     bool retryable;    /* the same call may succeed later although nobody changes anything */
     char origin[32];   /* the writer of the text: "core", "sqlite", "redis" ... */
-    char message[256]; /* never empty */
+    char message[256]; /* never empty after a call */
 
-    /* Between core and a plugin. An application calls dlock_error_node. */
-    uint32_t node_count;            /* how many of nodes[] are filled */
-    struct dlock_node_error *nodes; /* room for DLOCK_NODE_ERRORS_MAX; NULL: fill none */
+    struct dlock_node_error *nodes; /* the caller's array; NULL: fill none */
+    uint32_t node_room;             /* elements of nodes */
+    uint32_t node_count;            /* how many of them are filled */
+    uint64_t reserved[4];           /* 0 */
 };
 
-/* A zeroed struct dlock_error with its size set. */
+/* An initialiser: zeroes. */
 #ifdef __cplusplus
-#define DLOCK_ERROR_INIT                                             \
-    {                                                                \
-        sizeof(struct dlock_error), DLOCK_OK, 0, false, {}, {}, 0, 0 \
+#define DLOCK_ERROR_INIT \
+    {                    \
     }
 #else
-#define DLOCK_ERROR_INIT                          \
-    {                                             \
-        .struct_size = sizeof(struct dlock_error) \
+#define DLOCK_ERROR_INIT   \
+    {                      \
+        .status = DLOCK_OK \
     }
 #endif
-
-/*
- * What server number `index` said in the call that filled *err; NULL: there is none.
- *
- * Stores of one server fill none. The answer belongs to the calling thread: it lasts until that
- * thread calls a function again that takes a struct dlock_error. Another thread gets NULL, and so
- * does a copy of *err.
- */
-DLOCK_API const struct dlock_node_error *dlock_error_node(const struct dlock_error *err,
-                                                          uint32_t index);
 
 #ifdef __cplusplus
 }

@@ -222,7 +222,7 @@ static bool report(const struct reading *reading, size_t i, const Pb__KeyValue *
         .name_len = reading->names[i].len,
         .waiters = waiters,
         .fence = (uint64_t)kv->create_revision * scale,
-        .fence_room = (uint32_t)scale - 1,
+        .fence_last = (uint64_t)kv->create_revision * scale + scale - 1,
         .remaining_ms = left_ms,
         .held_ms = -1,
         .owner = owner,

@@ -58,7 +58,7 @@ static void snapshot_add(struct snapshot *shot, const struct memory_name *name)
             .mode = c->mode,
             .waiters = waiters,
             .fence = c->fence,
-            .fence_room = MEMORY_FENCE_ROOM,
+            .fence_last = c->fence + MEMORY_FENCE_ROOM,
             .remaining_ms = memory_entry_left_ms(c, shot->now_ns),
             .held_ms = (shot->now_ns - c->since_ns) / DL_NS_PER_MS,
             .limit = c->limit > 1 ? c->limit : 0,

@@ -37,7 +37,7 @@ static bool report(const PGresult *result, int row, dlock_holder_fn *fn, void *a
         .mode = pg_query_number(result, row, SHARED) != 0 ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
         .waiters = (uint32_t)pg_query_number(result, row, WAITERS),
         .fence = (uint64_t)pg_query_number(result, row, FENCE),
-        .fence_room = PG_FENCE_STEP - 1,
+        .fence_last = (uint64_t)pg_query_number(result, row, FENCE) + PG_FENCE_STEP - 1,
         .remaining_ms = pg_query_number(result, row, REMAINING),
         .held_ms = pg_query_number(result, row, HELD),
         .owner = owner,

@@ -59,14 +59,14 @@ static bool holder_read(const redisReply *reply, size_t i, struct dlock_holder *
     if (!mode_read(mode->str, lease))
         return false;
     lease->kept = mode->str[0] != 'x' && owner->str[0] == 'k';
-    lease->owner = lease->kept != 0 ? "" : owner->str;
+    lease->owner = lease->kept ? "" : owner->str;
     dl_holder_text_read(lease, label->str, label->len);
-    if (lease->kept != 0) { /* C24 */
+    if (lease->kept) { /* C24 */
         lease->data = NULL;
         lease->data_len = 0;
     }
     lease->fence = (uint64_t)fence;
-    lease->fence_room = REDIS_FENCE_ROOM;
+    lease->fence_last = lease->fence + REDIS_FENCE_ROOM;
     if (lease->held_ms < -1) /* the server's clock went back */
         lease->held_ms = 0;
     return true;

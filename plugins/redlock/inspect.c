@@ -228,7 +228,7 @@ static void holders_report(struct inspecting *inspecting, unsigned need, unsigne
             continue;
         lease.remaining_ms = remaining(holder, need);
         lease.fence = (uint64_t)fence_of(holder, need);
-        lease.fence_room = lease.fence != 0 ? REDLOCK_FENCE_NUMBERS - 1 : 0;
+        lease.fence_last = lease.fence + REDLOCK_FENCE_NUMBERS - 1;
         inspection->stopped = inspection->fn(inspection->arg, &lease) != 0;
     }
 }

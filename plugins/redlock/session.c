@@ -346,7 +346,9 @@ static void line_fill(struct dlock_node_error *line, const struct resp_connectio
 
 void redlock_session_report(struct dlock_error *err, const struct redlock_session *session)
 {
-    err->node_count = err->nodes != NULL ? session->config->count : 0;
+    uint32_t room = err->nodes != NULL ? err->node_room : 0;
+
+    err->node_count = room < session->config->count ? room : session->config->count;
     for (unsigned i = 0; i < err->node_count; i++)
         line_fill(&err->nodes[i], &session->nodes[i].connection);
 }

@@ -58,7 +58,7 @@ static int holder_add(struct scan *scan, sqlite3_stmt *row)
         .mode = (uint32_t)sqlite3_column_int64(row, 7),
         .waiters = (uint32_t)sqlite3_column_int64(row, 8),
         .fence = (uint64_t)sqlite3_column_int64(row, 1),
-        .fence_room = SQ_FENCE_ROOM,
+        .fence_last = (uint64_t)sqlite3_column_int64(row, 1) + SQ_FENCE_ROOM,
         .remaining_ms = (sqlite3_column_int64(row, 5) - scan->now_ns) / DL_NS_PER_MS,
         .held_ms = (scan->now_ns - sqlite3_column_int64(row, 4)) / DL_NS_PER_MS,
         .owner = holder->owner,

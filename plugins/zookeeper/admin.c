@@ -162,7 +162,7 @@ static bool report(const struct reporting *reporting, const struct holder *item,
         .mode = item->node.shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
         .waiters = item->waiters,
         .fence = (uint64_t)exists->stat.czxid * FENCE_SCALE,
-        .fence_room = FENCE_SCALE - 1,
+        .fence_last = (uint64_t)exists->stat.czxid * FENCE_SCALE + FENCE_SCALE - 1,
         .remaining_ms = -1, /* nobody can see the timeout of another session */
         .held_ms = -1,
         .owner = texts->owner,

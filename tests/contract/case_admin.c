@@ -22,7 +22,7 @@ void dlt_case_caps_in_force(struct dlt_run *run)
     dlock_client_close(client);
 }
 
-static void finding_check(void *arg, const struct dlock_check *finding)
+static bool finding_check(void *arg, const struct dlock_check *finding)
 {
     const uint64_t *caps = arg;
 
@@ -31,6 +31,7 @@ static void finding_check(void *arg, const struct dlock_check *finding)
               finding->found);
     DLT_CHECK((finding->clears & *caps) == 0,
               "finding \"%s\" says that it clears a capability that is in force", finding->name);
+    return false;
 }
 
 void dlt_case_probe_finds_what_is_in_force(struct dlt_run *run)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Does dlock_op_start keep C19: one DONE for each operation, and a lock that is held with it? */
+#include "../kit/notices.h"
 #include "conformance.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static void nothing_queued(struct dlock_client *client)
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
     DLT_CHECK(poll(&fd, 1, 0) == 0, "the descriptor is readable and nothing should be queued");
-    DLT_CHECK(dlock_client_next(client, &notice, NULL) == 0, "a notice too many");
+    DLT_CHECK(dlt_notice_take(client, &notice, NULL) == 0, "a notice too many");
 }
 
 static void start(struct dlock_handle *lock, enum dlock_op op, int64_t timeout_ms)
@@ -308,7 +309,7 @@ void dlt_case_async_fork(struct dlt_run *run)
         int wrong = dlock_op_start(lock, DLOCK_OP_UNLOCK, 0, NULL) != DLOCK_FORKED;
 
         wrong += dlock_client_fd(client) != -1;
-        wrong += dlock_client_next(client, &notice, NULL) != -1;
+        wrong += dlt_notice_take(client, &notice, NULL) != -1;
         dlock_free(lock);
         dlock_free(waits);
         dlock_client_close(client);

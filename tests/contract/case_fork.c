@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Fork, exec, signals: is the process left as it was? */
+#include "../kit/notices.h"
 #include "child.h"
 #include "conformance.h"
 
@@ -50,7 +51,7 @@ static int forked_calls(struct dlock_client *client, struct dlock_handle *lock)
     wrong += dlock_token(lock, token, sizeof token) != 0;
     wrong += dlock_client_ttl_ms(client, 1000) != 0;
     wrong += dlock_client_fd(client) != -1;
-    wrong += dlock_client_next(client, &event, NULL) != -1;
+    wrong += dlt_notice_take(client, &event, NULL) != -1;
     dlock_cancel(lock);
     dlock_client_shutdown(client);
     dlock_free(lock);

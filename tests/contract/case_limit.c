@@ -34,7 +34,7 @@ static bool seen_add(void *arg, const struct dlock_holder *holder)
     DLT_CHECK(holder->limit == LIMIT, "inspect shows a limit of %u", holder->limit);
     DLT_CHECK(holder->permit < LIMIT && (seen->permits & 1u << holder->permit) == 0,
               "inspect shows permit %u, beyond the limit or twice", holder->permit);
-    DLT_CHECK(holder->kept == 0 && holder->mode == DLOCK_EXCLUSIVE,
+    DLT_CHECK(!holder->kept && holder->mode == DLOCK_EXCLUSIVE,
               "inspect shows a permit that is kept, or shared");
     seen->holders++;
     seen->permits |= 1u << holder->permit;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads of one client: they stand in line, and may hand the lock from one to the next. */
+#include "../kit/notices.h"
 #include "conformance.h"
 #include "hammer.h"
 
@@ -252,7 +253,7 @@ void dlt_case_handoff_then_loss(struct dlt_run *run)
     DLT_CHECK(dlt_event_await(client, &event, 5000), "no loss event came, want one");
     DLT_CHECK(event.lock == locks[2] && event.fence == dlock_fence(locks[2]),
               "the loss event is of another handle or fence than the holder's");
-    DLT_CHECK(dlock_client_next(client, &event, NULL) == 0, "a second loss event came, want one");
+    DLT_CHECK(dlt_notice_take(client, &event, NULL) == 0, "a second loss event came, want one");
     for (int i = 0; i < 2; i++) {
         DLT_STATE(locks[i], DLOCK_STATE_FREE, "handle %d, which handed the lock on", i);
         DLT_STATUS(dlock_unlock(locks[i], &dlt_err), DLOCK_NOT_HELD);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a loss told once, and does it stay a loss? */
+#include "../kit/notices.h"
 #include "conformance.h"
 
 #include <inttypes.h>
@@ -11,7 +12,7 @@ static void nothing_more(struct dlock_client *client)
     struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
     struct dlock_notice event = {.struct_size = sizeof event};
 
-    DLT_CHECK(dlock_client_next(client, &event, NULL) == 0,
+    DLT_CHECK(dlt_notice_take(client, &event, NULL) == 0,
               "a second loss event came, want one for each acquisition");
     DLT_CHECK(poll(&fd, 1, 0) == 0, "the event descriptor is readable and no event is queued");
 }

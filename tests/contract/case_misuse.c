@@ -283,23 +283,28 @@ void dlt_case_misuse_of_defaults(struct dlt_run *run)
     defaults_refused(run, "=1s");
 }
 
-/* A caller's smaller struct is never written past its size. */
+static bool nothing_seen(void *arg, const struct dlock_holder *holder)
+{
+    (void)arg;
+    (void)holder;
+    return true;
+}
+
+/* The nodes of an error are never written past the room that the caller gives. */
 void dlt_case_errors_keep_to_their_size(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
-    unsigned char memory[sizeof(struct dlock_error)];
-    struct dlock_error full = DLOCK_ERROR_INIT, *small = (struct dlock_error *)(void *)memory;
-    const uint32_t size = offsetof(struct dlock_error, nodes);
+    struct dlock_node_error nodes[2];
+    struct dlock_error full = DLOCK_ERROR_INIT, small = {.nodes = nodes, .node_room = 1};
 
-    memset(memory, 0xa5, sizeof memory);
-    memset(memory, 0, size);
-    small->struct_size = size;
-    DLT_STATUS(dlock_unlock(lock, small), DLOCK_NOT_HELD);
-    DLT_CHECK(small->status == DLOCK_NOT_HELD && small->message[0] != '\0',
-              "the error detail of the first size was not filled");
-    for (size_t i = size; i < sizeof memory; i++)
-        DLT_CHECK(memory[i] == 0xa5, "byte %zu past the struct was written", i - size);
+    memset(nodes, 0xa5, sizeof nodes);
+    DLT_STATUS(dlock_unlock(lock, &small), DLOCK_NOT_HELD);
+    DLT_CHECK(small.status == DLOCK_NOT_HELD && small.message[0] != '\0', "no error detail");
+    (void)dlock_client_inspect(client, "x", 1, nothing_seen, NULL, &small);
+    DLT_CHECK(small.node_count <= 1, "%u nodes in a room of one", small.node_count);
+    for (size_t i = sizeof nodes[0]; i < sizeof nodes; i++)
+        DLT_CHECK(((unsigned char *)nodes)[i] == 0xa5, "byte %zu past the room was written", i);
     DLT_STATUS(dlock_unlock(lock, &full), DLOCK_NOT_HELD);
     DLT_CHECK(full.origin[0] != '\0' && strchr(full.message, '\n') == NULL,
               "the error has no origin, or a newline in its text");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A handle that may be acquired again by who holds it. */
+#include "../kit/notices.h"
 #include "child.h"
 #include "conformance.h"
 
@@ -76,7 +77,7 @@ void dlt_case_recursive_loss(struct dlt_run *run)
         DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
     }
     DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_NOT_HELD);
-    DLT_CHECK(dlock_client_next(client, &event, NULL) == 0,
+    DLT_CHECK(dlt_notice_take(client, &event, NULL) == 0,
               "a loss event came after the loss was acknowledged");
     DLT_OK(dlock_trylock(lock, &dlt_err));
     DLT_CHECK(fence == 0 || dlock_fence(lock) > fence,

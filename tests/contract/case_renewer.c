@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a lock kept for as long as it is wanted, and no longer? */
+#include "../kit/notices.h"
 #include "conformance.h"
 
 #include <inttypes.h>
@@ -20,7 +21,7 @@ void dlt_case_renewer_renews(struct dlt_run *run)
         DLT_STATUS(dlock_trylock(next, &dlt_err), DLOCK_BUSY);
         dlt_sleep_ms(20);
     }
-    DLT_CHECK(dlock_client_next(client, &event, NULL) == 0,
+    DLT_CHECK(dlt_notice_take(client, &event, NULL) == 0,
               "a loss event came though the lock is held");
     DLT_OK(dlock_unlock(lock, &dlt_err));
     DLT_OK(dlock_trylock(next, &dlt_err));
@@ -182,7 +183,7 @@ void dlt_case_renewer_stops_with_unlock(struct dlt_run *run)
     dlt_sleep_ms(dlt_ttl(other, 300) + 150);
     DLT_CHECK(!dlt_can_inspect(client) || dlt_inspect_expired(run, client, &name).count == 0,
               "inspect shows a holder after the lease: a lock that was unlocked is renewed");
-    DLT_CHECK(dlock_client_next(client, &event, NULL) == 0,
+    DLT_CHECK(dlt_notice_take(client, &event, NULL) == 0,
               "a loss event came for a lock that was unlocked");
     DLT_STATUS(dlock_unlock(next, &dlt_err), DLOCK_LOST);
     dlock_free(lock);

@@ -52,15 +52,22 @@ static void text_look(const struct secret *secret, const char *what, const char 
               what, text);
 }
 
+/* Room for what each node says. */
+static void error_with_nodes(void)
+{
+    static _Thread_local struct dlock_node_error nodes[DLOCK_NODE_ERRORS_MAX];
+
+    dlt_err.nodes = nodes;
+    dlt_err.node_room = DLOCK_NODE_ERRORS_MAX;
+}
+
 static void error_look(const struct secret *secret, const struct dlock_error *err)
 {
-    const struct dlock_node_error *node;
-
     text_look(secret, "an error", err->message);
     text_look(secret, "an error's origin", err->origin);
-    for (uint32_t i = 0; (node = dlock_error_node(err, i)) != NULL; i++) {
-        text_look(secret, "a node", node->node);
-        text_look(secret, "a node's error", node->message);
+    for (uint32_t i = 0; i < err->node_count; i++) {
+        text_look(secret, "a node", err->nodes[i].node);
+        text_look(secret, "a node's error", err->nodes[i].message);
     }
 }
 
@@ -105,6 +112,7 @@ void dlt_case_passwords_are_told_nobody(struct dlt_run *run)
     const char *start = strstr(run->uri, "://");
     char wrong_uri[4096];
 
+    error_with_nodes();
     if (own.len > 0) {
         if (!is_users_name(own)) {
             used_looks(run, &own);

@@ -299,7 +299,7 @@ static const struct dlt_case cases[] = {
     CASE(misuse_of_defaults, "C8", 0, 0, 0,
          "Bad defaults of a client are INVALID, and the text names them."),
     CASE(errors_keep_to_their_size, "C11", 0, 0, 0,
-         "An error detail of an older size is not written past its end."),
+         "The nodes of an error are not written past the room for them."),
     CASE(passwords_are_told_nobody, "C17", 0, 0, 60,
          "Neither messages, logs nor URIs that are shown have a password in them."),
     CASE(shutdown_ends_waits, "C8", 0, 0, 0,

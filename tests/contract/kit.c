@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "kit.h"
+#include "../kit/notices.h"
 #include "expected.h"
 
 #include <errno.h>
@@ -401,7 +402,7 @@ int dlt_event_await(struct dlock_client *client, struct dlock_notice *event, int
         int left_ms = (int)((deadline_ns - dlt_now_ns()) / DLT_NS_PER_MS) + 1;
 
         (void)poll(&fd, 1, left_ms);
-        if (dlock_client_next(client, event, NULL) == 1)
+        if (dlt_notice_take(client, event, NULL) == 1)
             return 1;
     }
     return 0;

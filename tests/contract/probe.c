@@ -54,10 +54,11 @@ static int has_one_ttl(const struct dlock_client *client)
     return ttl_ms > DLT_ONE_TTL_MS && dlock_client_ttl_ms(client, 50) == ttl_ms;
 }
 
-static void tick_take(void *arg, const struct dlock_check *check)
+static bool tick_take(void *arg, const struct dlock_check *check)
 {
     if (strcmp(check->name, "tick") == 0)
         *(int64_t *)arg = strtoll(check->found, NULL, 10);
+    return false;
 }
 
 static int open_fails(void)

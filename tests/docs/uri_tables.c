@@ -85,19 +85,19 @@ struct search {
     int missing;
 };
 
-static int section_search(void *arg, const struct dlock_plugin_info *info)
+static bool section_search(void *arg, const struct dlock_plugin_info *info)
 {
     struct search *search = arg;
     char marker[96];
 
     if (info->name == NULL)
-        return 0;
+        return false;
     (void)snprintf(marker, sizeof marker, "<!-- " KIND ": %s -->", info->name);
     if (strstr(search->page, marker) == NULL) {
         printf("# no \"%s\" on the page\n", marker);
         search->missing++;
     }
-    return 0;
+    return false;
 }
 
 static int page_check(const char *page, const char *right, int unknown)

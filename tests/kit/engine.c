@@ -432,7 +432,6 @@ void dlt_call_start(struct dlt_call *call, struct dlt_engine *engine, enum dlt_k
     call->kind = kind;
     call->arg = arg;
     call->status = DLT_STUCK;
-    call->err.struct_size = sizeof call->err;
     call->start_ns = engine_now(engine);
     if (pthread_create(&call->thread, NULL, call_main, call) != 0)
         die("pthread_create", "failed");

@@ -13,7 +13,7 @@ struct dlt_probed {
     uint64_t clears;
 };
 
-static inline void dlt_probed_note(void *arg, const struct dlock_check *check)
+static inline bool dlt_probed_note(void *arg, const struct dlock_check *check)
 {
     struct dlt_probed *probed = arg;
     size_t len = strlen(probed->text);
@@ -21,6 +21,7 @@ static inline void dlt_probed_note(void *arg, const struct dlock_check *check)
     probed->clears |= check->clears;
     (void)snprintf(probed->text + len, sizeof probed->text - len, "|%s=%s%s|", check->name,
                    check->found, check->advice != NULL ? "!" : "");
+    return false;
 }
 
 /* The status of a probe, whose checks are noted. */

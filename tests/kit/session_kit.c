@@ -81,6 +81,7 @@ static void call_begin(struct dlt_session *session)
 {
     session->err = (struct dlock_error)DLOCK_ERROR_INIT;
     session->err.nodes = session->nodes;
+    session->err.node_room = DLOCK_NODE_ERRORS_MAX;
     session->grant = (struct dlock_grant){
         .struct_size = sizeof session->grant, .waiters = UINT32_MAX, .holder_ms = -1};
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "told.h"
+#include "notices.h"
 #include "tap.h"
 
 #include <dlock/dlock.h>
@@ -47,7 +48,7 @@ static int notice_take(void)
     struct pollfd fd = {.fd = dlock_client_fd(waiter), .events = POLLIN};
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
-    if (poll(&fd, 1, LONG_MS) != 1 || dlock_client_next(waiter, &notice, NULL) != 1)
+    if (poll(&fd, 1, LONG_MS) != 1 || dlt_notice_take(waiter, &notice, NULL) != 1)
         return -1;
     want(notice.status, "DONE");
     if (notice.op != DLOCK_OP_LOCK)
@@ -110,7 +111,7 @@ static void try_by_operation(struct dlock_handle *lock)
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
     want(dlock_op_start(lock, DLOCK_OP_LOCK, DLOCK_TRY, NULL), "start");
-    if (poll(&fd, 1, LONG_MS) != 1 || dlock_client_next(waiter, &notice, NULL) != 1 ||
+    if (poll(&fd, 1, LONG_MS) != 1 || dlt_notice_take(waiter, &notice, NULL) != 1 ||
         notice.status != DLOCK_BUSY)
         want(DLOCK_INTERNAL, "a try of a held name");
 }

@@ -29,7 +29,7 @@ class Attempt:
         self.owner = owner  # which frees the handle, is there as long as a thread uses it
         self.handle, self.mode, self.functions = handle, mode, functions
         self.notices: Notices = notices
-        self.error, self.begun = c.sized(c.Error), c.sized(c.Error)
+        self.error, self.begun = c.Error(), c.Error()
         self.error.status = self.begun.status = _NONE
         self.thread: _Thread | None = None
 

@@ -23,9 +23,9 @@ TOKEN_CHARS = 33
 
 
 class Error(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("status", c_int), ("code", c_int32),
-                ("retryable", c_bool), ("origin", c_char * 32), ("message", c_char * 256),
-                ("node_count", c_uint32), ("nodes", c_void_p)]
+    _fields_ = [("status", c_int), ("code", c_int32), ("retryable", c_bool),
+                ("origin", c_char * 32), ("message", c_char * 256), ("nodes", c_void_p),
+                ("node_room", c_uint32), ("node_count", c_uint32), ("reserved", c_uint64 * 4)]
 
 
 class ClientOptions(ctypes.Structure):
@@ -45,9 +45,9 @@ class Options(ctypes.Structure):
 class Holder(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("mode", c_int), ("name", c_void_p),
                 ("name_len", c_uint32), ("waiters", c_uint32), ("fence", c_uint64),
-                ("fence_room", c_uint32), ("remaining_ms", c_int64), ("held_ms", c_int64),
+                ("fence_last", c_uint64), ("remaining_ms", c_int64), ("held_ms", c_int64),
                 ("owner", c_char_p), ("label", c_char_p), ("limit", c_uint32),
-                ("permit", c_uint32), ("kept", c_uint32), ("data_len", c_uint32),
+                ("permit", c_uint32), ("kept", c_bool), ("data_len", c_uint32),
                 ("data", c_void_p)]
 
 
@@ -70,9 +70,9 @@ class Stats(ctypes.Structure):
 
 
 class Notice(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("kind", c_int), ("reason", c_int),
-                ("lock", c_void_p), ("user", c_void_p), ("fence", c_uint64), ("op", c_int),
-                ("status", c_int)]
+    _fields_ = [("struct_size", c_uint32), ("kind", c_int), ("reason", c_int), ("op", c_int),
+                ("status", c_int), ("lock", c_void_p), ("user", c_void_p), ("fence", c_uint64),
+                ("error", Error)]
 
 
 TextFunction = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(c_char), c_size_t)
@@ -195,7 +195,7 @@ def text_of(error: Error) -> str:
 
 def call(name: str, *arguments: Any) -> tuple[int, str]:
     """Calls a function whose last argument is a struct dlock_error. Returns status and text."""
-    error = sized(Error)
+    error = Error()
     status = getattr(library, name)(*arguments, byref(error))
     return status, text_of(error)
 

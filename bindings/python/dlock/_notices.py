@@ -87,7 +87,7 @@ class Notices:
         self._waits: dict[int, _Wait] = {}  # struct dlock_handle *: _Wait
         self._watches: dict[int, _Watch] = {}  # id of a loop: _Watch
         self._reaps = False  # a thread takes the notices of orphans
-        self._inbox: list[tuple[c.Notice, c.Error]] = []  # notices that were taken, until their waits know: (notice, error)
+        self._inbox: list[c.Notice] = []  # notices that were taken, until their waits know
         self._mutex = threading.RLock()  # the collector may end tasks, loops and locks at any time
 
     async def run(self, lock: int, operation: int, timeout_ms: int = 0) -> Result:
@@ -282,21 +282,21 @@ class Notices:
         at any moment. The others stay in the inbox, for their loops.
         """
         while self._client is not None:
-            item = c.sized(c.Notice), c.sized(c.Error)
-            self._inbox.append(item)  # first: what the library writes is not lost
-            if c.library.dlock_client_next(self._client, byref(item[0]), byref(item[1])) != 1:
+            notice = c.sized(c.Notice)
+            self._inbox.append(notice)  # first: what the library writes is not lost
+            if c.library.dlock_client_next(self._client, byref(notice), None) or not notice.kind:
                 break
-        for item in list(self._inbox):
-            wait = self._waits.get(item[0].lock) if item[0].kind == _DONE else None
+        for notice in list(self._inbox):
+            wait = self._waits.get(notice.lock) if notice.kind == _DONE else None
             if wait is not None and not wait.in_main and not finishes:
                 continue
             with contextlib.suppress(ValueError):  # the handler of a signal was here meanwhile
-                self._inbox.remove(item)
+                self._inbox.remove(notice)
             if wait is not None:
-                self._finish_locked(wait, *item)
+                self._finish_locked(wait, notice)
 
-    def _finish_locked(self, wait: _Wait, notice: c.Notice, error: c.Error) -> None:
-        wait.result = notice.status, c.text_of(error) if notice.status else ""
+    def _finish_locked(self, wait: _Wait, notice: c.Notice) -> None:
+        wait.result = notice.status, c.text_of(notice.error) if notice.status else ""
         if wait.in_main:
             return
         if wait.orphan:

@@ -60,7 +60,7 @@ def _holder(info: Any) -> Holder:
                   None if info.waiters == c.NOT_KNOWN else info.waiters,
                   ctypes.string_at(info.data, info.data_len) if info.data else b"",
                   ctypes.string_at(info.name, info.name_len), info.limit, info.permit,
-                  info.kept != 0)
+                  info.kept)
 
 
 def _waiter(info: Any) -> Waiter:

@@ -125,7 +125,7 @@ const struct dlt_seen_holder *dlt_seen_of(const struct dlt_seen *seen, struct dl
 const struct dlt_seen_holder *dlt_seen_kept(const struct dlt_seen *seen, uint32_t permit)
 {
     for (size_t i = 0; i < seen->count; i++)
-        if (seen->holders[i].told.kept != 0 && seen->holders[i].told.permit == permit)
+        if (seen->holders[i].told.kept && seen->holders[i].told.permit == permit)
             return &seen->holders[i];
     dlt_fail(__FILE__, __LINE__, "%zu holders are shown, and nothing is kept [KEP-1]", seen->count);
 }

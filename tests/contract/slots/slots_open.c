@@ -31,10 +31,11 @@ static void check_info(const struct dlt_side *side, const struct dlock_session_i
               (long long)info->ttl_most_ms, (long long)info->ttl_step_ms);
 }
 
-static void check_count(void *arg, const struct dlock_check *check)
+static bool check_count(void *arg, const struct dlock_check *check)
 {
     DLT_CHECK(check->name != NULL && check->found != NULL, "a check without a name or a finding");
     ++*(unsigned *)arg;
+    return false;
 }
 
 static void check_probe(struct dlt_party *party)

@@ -8,6 +8,7 @@
 #include "hold/handle.h"
 #include "hold/operation.h"
 #include "hold/run_queue.h"
+#include "notices.h"
 #include "tap.h"
 
 #include <errno.h>
@@ -147,7 +148,7 @@ static int child_looks(void)
     WANT(4, dlock_token(held, hex, sizeof hex) == 0);
     WANT(5, dlock_client_caps(engine.client) == 0);
     WANT(6, dlock_client_fd(engine.client) == -1);
-    WANT(7, dlock_client_next(engine.client, &event, NULL) == -1);
+    WANT(7, dlt_notice_take(engine.client, &event, NULL) == -1);
     WANT(8, dlock_client_uri(engine.client) != NULL);
     WANT(9, dlock_client_server(engine.client) != NULL);
     WANT(10, slot_calls == 0);

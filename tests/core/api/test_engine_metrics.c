@@ -3,6 +3,7 @@
 /* Does a client count each acquire, renewal, unlock, loss and hand-off once, with its time, however
  * the call was made; and is the text as metrics.h says? Virtual time. */
 #include "engine.h"
+#include "notices.h"
 
 #include <criterion/criterion.h>
 #include <dlock/metrics.h>
@@ -166,12 +167,12 @@ Test(metrics, an_operation_counts_as_a_call_does)
     lock = lock_of("job:1");
     cr_assert_eq(dlock_op_start(lock, DLOCK_OP_LOCK, DLOCK_FOREVER, NULL), DLOCK_OK);
     dlt_settle();
-    cr_assert_eq(dlock_client_next(engine.client, &notice, NULL), 1);
+    cr_assert_eq(dlt_notice_take(engine.client, &notice, NULL), 1);
     cr_assert_eq(notice.status, DLOCK_OK);
     dlt_engine_advance(&engine, 20);
     cr_assert_eq(dlock_op_start(lock, DLOCK_OP_UNLOCK, 0, NULL), DLOCK_OK);
     dlt_settle();
-    cr_assert_eq(dlock_client_next(engine.client, &notice, NULL), 1);
+    cr_assert_eq(dlt_notice_take(engine.client, &notice, NULL), 1);
     stats = stats_of();
     cr_assert_eq(stats.acquisitions[DLOCK_OK], 1);
     cr_assert_eq(stats.waits.count, 1);

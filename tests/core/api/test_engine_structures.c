@@ -3,6 +3,7 @@
 /* Is a structure refused whose struct_size the application has not set, so that no member of it is
  * passed over without a word? Each public structure. */
 #include "engine.h"
+#include "notices.h"
 
 #include <criterion/criterion.h>
 #include <dlock/dlock.h>
@@ -70,15 +71,15 @@ Test(structures, C19_a_notice_that_stays_in_the_queue)
     struct dlock_handle *held = dlt_engine_lock(&engine, "a", NULL);
     struct dlock_handle *other = dlt_engine_lock(&engine, "a", NULL);
 
-    cr_assert_eq(dlock_client_next(engine.client, &zeroed, &err), -1);
+    cr_assert_eq(dlt_notice_take(engine.client, &zeroed, &err), -1);
     expect_named("dlock_notice");
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, held, 0), DLOCK_OK);
     cr_assert_eq(dlock_op_start(other, DLOCK_OP_LOCK, DLOCK_TRY, NULL), DLOCK_OK);
     dlt_settle();
-    cr_assert_eq(dlock_client_next(engine.client, &zeroed, &err), -1);
+    cr_assert_eq(dlt_notice_take(engine.client, &zeroed, &err), -1);
     expect_named("dlock_notice");
     cr_expect_neq(zeroed.kind, DLOCK_NOTICE_DONE);
-    cr_assert_eq(dlock_client_next(engine.client, &notice, &err), 1);
+    cr_assert_eq(dlt_notice_take(engine.client, &notice, &err), 1);
     cr_expect_eq(notice.lock, other);
     cr_expect_eq(notice.status, DLOCK_BUSY);
     dlock_free(other);

@@ -4,6 +4,7 @@
  * 10,000 operations of dlock_op_start under way on 10,000 names: how many threads, how much memory,
  * and does each get one DONE? (C19)
  */
+#include "notices.h"
 #include "tap.h"
 
 #include <dirent.h>
@@ -200,7 +201,7 @@ static enum dlock_status notice_take(struct dlock_handle **lock)
     struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
-    if (poll(&fd, 1, LONG_MS) != 1 || dlock_client_next(client, &notice, NULL) != 1) {
+    if (poll(&fd, 1, LONG_MS) != 1 || dlt_notice_take(client, &notice, NULL) != 1) {
         (void)dlt_ok(false, "no notice came in %d ms", LONG_MS);
         exit(dlt_done());
     }

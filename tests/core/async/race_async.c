@@ -8,6 +8,7 @@
  */
 #include "engine.h"
 #include "hold/run_queue.h"
+#include "notices.h"
 #include "tap.h"
 
 #include <poll.h>
@@ -55,7 +56,7 @@ static bool next(struct dlock_notice *notice)
     struct pollfd fd = {.fd = dlock_client_fd(engine.client), .events = POLLIN};
 
     *notice = (struct dlock_notice){.struct_size = sizeof *notice};
-    if (poll(&fd, 1, LONG_MS) != 1 || dlock_client_next(engine.client, notice, NULL) != 1) {
+    if (poll(&fd, 1, LONG_MS) != 1 || dlt_notice_take(engine.client, notice, NULL) != 1) {
         expect(false, "no notice", 0);
         return false;
     }
@@ -127,7 +128,7 @@ static void free_amid_operations(void)
         dawdle(i);
         for (int n = 0; n < 3; n++)
             dlock_free(locks[n]);
-        expect(dlock_client_next(engine.client, &notice, NULL) == 0, "a notice is left", 1);
+        expect(dlt_notice_take(engine.client, &notice, NULL) == 0, "a notice is left", 1);
         locks[0] = dlt_engine_lock(&engine, "a", NULL);
         status = dlock_timedlock(locks[0], LONG_MS, NULL);
         expect(status == DLOCK_OK, "lock afterwards", (int)status);

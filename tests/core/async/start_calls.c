@@ -5,6 +5,8 @@
  *
  *     start_calls URI
  */
+#include "../../kit/notices.h"
+
 #include <dlock/dlock.h>
 #include <poll.h>
 #include <stdio.h>
@@ -37,7 +39,7 @@ static void done_all(void)
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
     for (int i = 0; i < LOCKS; i++) {
-        if (poll(&fd, 1, LONG_MS) != 1 || dlock_client_next(client, &notice, NULL) != 1)
+        if (poll(&fd, 1, LONG_MS) != 1 || dlt_notice_take(client, &notice, NULL) != 1)
             want(DLOCK_TIMEOUT, "next");
         want(notice.status, "DONE");
     }

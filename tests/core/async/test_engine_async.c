@@ -3,6 +3,7 @@
 /* What does an operation of dlock_op_start do while the store is silent, and when it is handed a
  * claim or cancelled meanwhile? Virtual time. */
 #include "fake_session.h"
+#include "notices.h"
 
 #include <criterion/criterion.h>
 
@@ -41,7 +42,7 @@ static enum dlock_status done(const struct dlock_handle *lock)
     static size_t count;
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
-    while (dlock_client_next(engine.client, &notice, NULL) == 1) {
+    while (dlt_notice_take(engine.client, &notice, NULL) == 1) {
         cr_assert_lt(count, 16);
         taken[count++] = notice;
     }

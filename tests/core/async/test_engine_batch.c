@@ -8,6 +8,7 @@
  * to BAT-3) Virtual time.
  */
 #include "engine.h"
+#include "notices.h"
 
 #include <criterion/criterion.h>
 
@@ -53,7 +54,7 @@ static void done_take(void)
 {
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
-    while (dlock_client_next(engine.client, &notice, NULL) == 1)
+    while (dlt_notice_take(engine.client, &notice, NULL) == 1)
         if (notice.kind == DLOCK_NOTICE_DONE && notice.user != NULL)
             *(enum dlock_status *)notice.user = notice.status;
 }

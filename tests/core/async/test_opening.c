@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: core/async/driver.c core/api/client.c */
 /* Does dlock_client_open_start return before its server has answered, and say so later? (C19) */
+#include "notices.h"
 #include "tap.h"
 
 #include <arpa/inet.h>
@@ -35,7 +36,7 @@ static int next(struct dlock_client *client, struct dlock_notice *notice, struct
     struct pollfd fd = {.fd = dlock_client_fd(client), .events = POLLIN};
 
     *notice = (struct dlock_notice){.struct_size = sizeof *notice};
-    if (poll(&fd, 1, LONG_MS) != 1 || dlock_client_next(client, notice, err) != 1)
+    if (poll(&fd, 1, LONG_MS) != 1 || dlt_notice_take(client, notice, err) != 1)
         return 0;
     return (int)notice->kind;
 }
@@ -52,15 +53,15 @@ static void says_later_that_the_server_is_silent(const char *uri)
                  dlock_status_name((int)status));
     if (client == NULL)
         return;
-    (void)dlt_ok(dlock_client_next(client, &notice, &err) == 0,
+    (void)dlt_ok(dlt_notice_take(client, &notice, &err) == 0,
                  "it has returned before the server answered");
     status = dlock_new(client, "x", 1, NULL, &lock, &err);
     (void)dlt_ok(status == DLOCK_OK, "a handle can be made meanwhile: %s", err.message);
     (void)dlt_ok(next(client, &notice, &err) == DLOCK_NOTICE_OPENED, "OPENED comes");
     (void)dlt_ok(notice.status == DLOCK_UNAVAILABLE && notice.lock == NULL, "it is UNAVAILABLE: %s",
                  dlock_status_name((int)notice.status));
-    (void)dlt_ok(strstr(err.message, "127.0.0.1") != NULL, "its text names the server: %s",
-                 err.message);
+    (void)dlt_ok(strstr(notice.error.message, "127.0.0.1") != NULL, "its text names the server: %s",
+                 notice.error.message);
     status = dlock_op_start(lock, DLOCK_OP_LOCK, DLOCK_TRY, &err);
     (void)dlt_ok(status == DLOCK_OK && next(client, &notice, &err) == DLOCK_NOTICE_DONE &&
                      notice.status == DLOCK_UNAVAILABLE,

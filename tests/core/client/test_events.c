@@ -92,33 +92,3 @@ Test(event, without_a_descriptor_it_still_queues)
 }
 
 /* An application that was built against a newer or an older header. */
-Test(event, exported_as_far_as_the_caller_goes)
-{
-    struct {
-        struct dlock_notice event;
-        char later[16];
-    } to;
-    const struct dlock_notice from = {.struct_size = sizeof from,
-                                      .kind = DLOCK_NOTICE_LOST,
-                                      .reason = DLOCK_REASON_TAKEN,
-                                      .fence = 7,
-                                      .status = DLOCK_BUSY};
-    const uint32_t first = offsetof(struct dlock_notice, op);
-    const uint32_t sizes[] = {first, sizeof from, sizeof to};
-
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        memset(&to, 0x55, sizeof to);
-        to.event.struct_size = sizes[i];
-        dl_events_export(&to.event, &from);
-        cr_expect_eq(to.event.struct_size, sizes[i] == first ? first : sizeof from);
-        if (sizes[i] == first)
-            cr_expect_eq(((unsigned char *)&to)[first], 0x55, "byte behind the first size");
-        else
-            cr_expect_eq(to.event.status, DLOCK_BUSY);
-        cr_expect_eq(to.event.kind, DLOCK_NOTICE_LOST);
-        cr_expect_eq(to.event.reason, DLOCK_REASON_TAKEN);
-        cr_expect_eq(to.event.fence, 7);
-        for (size_t k = 0; k < sizeof to.later; k++)
-            cr_assert_eq(to.later[k], 0x55, "byte %zu behind it", k);
-    }
-}

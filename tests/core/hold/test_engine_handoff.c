@@ -2,6 +2,7 @@
 /* Tests: core/acquire/local_waiter.c core/hold/unlock.c */
 /* Does a lease go from thread to thread safely, and within its bounds (C13)? Virtual time. */
 #include "engine.h"
+#include "notices.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -310,9 +311,9 @@ Test(handoff, C5_a_loss_is_told_of_the_handle_that_has_it_now)
     (void)dlock_token(giver, token, sizeof token);
     cr_assert_eq(dlock_client_break(engine.client, "a", 1, token, NULL), DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_RENEW, giver, 0), DLOCK_LOST);
-    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 1);
+    cr_assert_eq(dlt_notice_take(engine.client, &event, NULL), 1);
     cr_assert_eq(event.lock, giver);
-    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 0);
+    cr_assert_eq(dlt_notice_take(engine.client, &event, NULL), 0);
     cr_assert_eq(dlt_call_finish(&wait, 2000), DLOCK_OK, "and its waiter gets on");
 }
 

@@ -2,6 +2,7 @@
 /* Tests: core/hold/held.c core/hold/claim.c core/client/events.c */
 /* Is a loss told once, at its moment, and never taken back (C5)? Virtual time. */
 #include "engine.h"
+#include "notices.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -225,13 +226,13 @@ Test(loss, C5_by_descriptor_and_next_event)
     cr_assert_eq(readable(), 0);
     dlt_engine_advance(&engine, 1);
     cr_assert_eq(readable(), 1);
-    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 1);
+    cr_assert_eq(dlt_notice_take(engine.client, &event, NULL), 1);
     cr_assert_eq(event.lock, lock);
     cr_assert_eq(event.user, &user);
     cr_assert_eq(event.reason, DLOCK_REASON_EXPIRED);
     cr_assert_eq(event.fence, dlock_fence(lock));
     cr_assert_eq(readable(), 0);
-    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 0);
+    cr_assert_eq(dlt_notice_take(engine.client, &event, NULL), 0);
     dlt_engine_advance(&engine, 60000);
     cr_assert_eq(readable(), 0);
     end();
@@ -245,7 +246,7 @@ Test(loss, C5_no_event_after_it_was_acknowledged)
     dlt_engine_advance(&engine, VALID_MS);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_LOST);
     cr_assert_eq(readable(), 0);
-    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 0);
+    cr_assert_eq(dlt_notice_take(engine.client, &event, NULL), 0);
 
     /* Acknowledged before the renewer saw it. */
     dlt_engine_advance(&engine, 1000);
@@ -253,7 +254,7 @@ Test(loss, C5_no_event_after_it_was_acknowledged)
     engine.now_ns += VALID_MS * DLT_MS;
     cr_assert_eq(dlock_unlock(lock, NULL), DLOCK_LOST);
     dlt_engine_advance(&engine, 60000);
-    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 0);
+    cr_assert_eq(dlt_notice_take(engine.client, &event, NULL), 0);
     end();
 }
 
@@ -266,7 +267,7 @@ Test(loss, C5_free_drops_the_event)
     cr_assert_eq(readable(), 1);
     dlock_free(lock);
     cr_assert_eq(readable(), 0);
-    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 0);
+    cr_assert_eq(dlt_notice_take(engine.client, &event, NULL), 0);
     dlt_engine_close(&engine);
 }
 

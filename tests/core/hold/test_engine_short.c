@@ -3,6 +3,7 @@
 /* A lease that is shorter than the ttl, as a queue grants it, or than an exchange of the renewer:
  * is it extended in time, and does that keep what acquiring promises? Virtual time. */
 #include "engine.h"
+#include "notices.h"
 #include "tethered.h"
 
 #include <criterion/criterion.h>
@@ -82,7 +83,7 @@ Test(short_lease, C14_who_renews_meanwhile_does_so_after_it)
     cr_assert_eq(dlt_call_finish(&wait, 10), DLOCK_OK);
     cr_assert_eq(dlt_call_finish(&renew, 10), DLOCK_NOT_HELD);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
-    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 0);
+    cr_assert_eq(dlt_notice_take(engine.client, &event, NULL), 0);
     cr_assert_eq(dlock_state(lock), DLOCK_STATE_FREE);
 }
 
@@ -146,7 +147,7 @@ Test(short_lease, C5_the_loss_of_a_lease_taken_during_an_exchange_is_told_in_tim
     begin_with_a_silent_renewal();
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, brief, 0), DLOCK_OK);
     dlt_engine_run(&engine, 1000);
-    cr_assert_eq(dlock_client_next(engine.client, &event, NULL), 1);
+    cr_assert_eq(dlt_notice_take(engine.client, &event, NULL), 1);
     cr_assert_eq(event.lock, brief);
     dlock_free(held);
     dlock_free(brief);

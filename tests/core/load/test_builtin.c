@@ -58,14 +58,14 @@ static void expect(const char *uri, const char *dirs, enum dlock_status status, 
         printf("# got %s \"%s\"\n", dlock_status_name(got), err.message);
 }
 
-static int builtin_count(void *arg, const struct dlock_plugin_info *info)
+static bool builtin_count(void *arg, const struct dlock_plugin_info *info)
 {
     int *count = arg;
 
     printf("# %s\n", info->path);
     *count += info->err == NULL && strncmp(info->path, "built-in/", 9) == 0 &&
               strcmp(info->path + 9, info->name) == 0;
-    return 0;
+    return false;
 }
 
 static int listed(const char *dirs)
@@ -174,11 +174,11 @@ static void owner_test(void)
     (void)rmdir(dir);
 }
 
-static int good_is_loaded(void *arg, const struct dlock_plugin_info *info)
+static bool good_is_loaded(void *arg, const struct dlock_plugin_info *info)
 {
     (void)arg;
     printf("%s", info->err == NULL ? "loaded" : info->err->message);
-    return 0;
+    return false;
 }
 
 int main(int argc, char **argv)

@@ -289,7 +289,7 @@ static void test_fork(void)
            "a forked child can look plugins up");
 }
 
-static int list_count(void *arg, const struct dlock_plugin_info *info)
+static bool list_count(void *arg, const struct dlock_plugin_info *info)
 {
     int *counts = arg; /* those that load, those that do not, faults */
 
@@ -298,30 +298,30 @@ static int list_count(void *arg, const struct dlock_plugin_info *info)
     else
         counts[1] += info->name == NULL && info->schemes == NULL && info->err->message[0] != '\0';
     counts[2] += info->path[0] != '/' || info->struct_size != sizeof *info;
-    return 0;
+    return false;
 }
 
-static int list_first(void *arg, const struct dlock_plugin_info *info)
+static bool list_first(void *arg, const struct dlock_plugin_info *info)
 {
     (void)info;
     ++*(int *)arg;
-    return 1;
+    return true;
 }
 
-static int list_shadowed(void *arg, const struct dlock_plugin_info *info)
+static bool list_shadowed(void *arg, const struct dlock_plugin_info *info)
 {
     if (info->err != NULL && strstr(info->err->message, "comes first") != NULL &&
         strstr(info->path, "dlock_good.so") != NULL)
         ++*(int *)arg;
-    return 0;
+    return false;
 }
 
-static int list_library(void *arg, const struct dlock_plugin_info *info)
+static bool list_library(void *arg, const struct dlock_plugin_info *info)
 {
     if (strstr(info->path, "/libdlock_lost.so") != NULL && info->err != NULL &&
         strstr(info->err->message, "a plugin is called dlock_lost.so") != NULL)
         ++*(int *)arg;
-    return 0;
+    return false;
 }
 
 static void test_listing(void)

@@ -113,7 +113,7 @@ static enum dlock_status say_probe(void *self, int64_t deadline_ns, struct dlock
     return say;
 }
 
-static void finding_check(void *arg, const struct dlock_check *finding)
+static bool finding_check(void *arg, const struct dlock_check *finding)
 {
     unsigned *calls = arg;
 
@@ -122,6 +122,7 @@ static void finding_check(void *arg, const struct dlock_check *finding)
     cr_expect_str_eq(finding->advice, "switch it on");
     cr_expect_eq(finding->struct_size, sizeof *finding);
     ++*calls;
+    return false;
 }
 
 static enum dlock_status too_many_caps(void *self, const struct dlock_host *host,

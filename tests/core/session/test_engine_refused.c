@@ -3,6 +3,7 @@
 /* A store that lets a client have no further connection: does whoever wants one get one of those
  * that there are? (C8, C13) */
 #include "engine.h"
+#include "notices.h"
 
 #include <criterion/criterion.h>
 
@@ -262,7 +263,7 @@ static enum dlock_status done_status(void)
 {
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
-    return dlock_client_next(engine.client, &notice, NULL) == 1 ? notice.status : DLT_STUCK;
+    return dlt_notice_take(engine.client, &notice, NULL) == 1 ? notice.status : DLT_STUCK;
 }
 
 /* The one connection that there is waits for operations, and the store refuses another one. */

@@ -175,10 +175,11 @@ Test(memory, list_tells_live_names_by_prefix)
     cr_expect_eq(listed(NULL, 2), 2, "non-zero stops");
 }
 
-static void check_heard(void *arg, const struct dlock_check *check)
+static bool check_heard(void *arg, const struct dlock_check *check)
 {
     cr_assert_str_eq(check->name, "reach");
     ++*(unsigned *)arg;
+    return false;
 }
 
 Test(memory, probe_says_how_far_it_reaches)

@@ -62,7 +62,7 @@ static bool shown_add(void *arg, const struct dlock_holder *holder)
     struct shown *shown = arg;
 
     cr_assert_eq(holder->mode, DLOCK_EXCLUSIVE);
-    cr_assert_eq(holder->owner[0] == '\0', holder->kept != 0, "owner %s", holder->owner);
+    cr_assert_eq(holder->owner[0] == '\0', holder->kept, "owner %s", holder->owner);
     cr_assert_str_eq(holder->label, "host:1:test");
     shown->count++;
     shown->permits |= 1u << holder->permit;

@@ -172,10 +172,11 @@ Test(pg_pooler, OPN_1_strategy_session_needs_a_session)
     }
 }
 
-static void check_take(void *arg, const struct dlock_check *check)
+static bool check_take(void *arg, const struct dlock_check *check)
 {
     if (strcmp(check->name, "pooler") == 0)
         (void)snprintf(arg, 256, "%s|%s", check->found, check->advice != NULL ? "advice" : "");
+    return false;
 }
 
 Test(pg_pooler, doctor_says_what_stands_between)

@@ -5,6 +5,7 @@
  * a shard is dead. TAP. Exclusion over failovers is the question of the torture.
  */
 #include "cluster_server.h"
+#include "notices.h"
 #include "ruler.h"
 #include "tap.h"
 
@@ -292,7 +293,7 @@ static void operations_at_others_go_on(struct dlock_client *client, const char *
             abort();
     }
     for (int i = 0; i <= TRIES;) {
-        if (poll(&fd, 1, 60000) != 1 || dlock_client_next(client, &notice, &err) != 1)
+        if (poll(&fd, 1, 60000) != 1 || dlt_notice_take(client, &notice, &err) != 1)
             break;
         if (notice.kind != DLOCK_NOTICE_DONE)
             continue;

@@ -23,7 +23,7 @@ static struct resp_info good(void)
 static char found[160], advice[256];
 static uint64_t clears;
 
-static void check_keep(void *arg, const struct dlock_check *check)
+static bool check_keep(void *arg, const struct dlock_check *check)
 {
     (void)arg;
     cr_assert(strcmp(check->name, "failover guard") == 0 ||
@@ -31,6 +31,7 @@ static void check_keep(void *arg, const struct dlock_check *check)
     (void)snprintf(found, sizeof found, "%s", check->found);
     (void)snprintf(advice, sizeof advice, "%s", check->advice != NULL ? check->advice : "");
     clears = check->clears;
+    return false;
 }
 
 Test(settings, of_Sentinel)

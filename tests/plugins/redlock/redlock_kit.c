@@ -6,7 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-struct dlock_error dlt_err = DLOCK_ERROR_INIT;
+static struct dlock_node_error err_nodes[DLOCK_NODE_ERRORS_MAX];
+struct dlock_error dlt_err = {.nodes = err_nodes, .node_room = DLOCK_NODE_ERRORS_MAX};
 
 void dlt_nodes_start(struct dlt_nodes *nodes, unsigned count, bool proxied)
 {
@@ -130,7 +131,7 @@ unsigned dlt_lines_with(const char *text)
     unsigned bits = 0;
 
     for (unsigned i = 0; i < dlt_err.node_count; i++)
-        if (strstr(dlock_error_node(&dlt_err, i)->message, text) != NULL)
+        if (strstr(dlt_err.nodes[i].message, text) != NULL)
             bits |= 1u << i;
     return bits;
 }

@@ -52,9 +52,8 @@ Test(redlock_faults, C4_a_minority_may_die_and_a_majority_is_said_to_be_missing)
         STATUS(status, DLOCK_NO_QUORUM);
         cr_expect(dlt_took_within(dlt_now_ms() - start_ms, 9000), "%s", dlt_within_text());
         cr_expect_eq(dlt_err.node_count, 5u);
-        cr_expect_eq(dlock_error_node(&dlt_err, 1)->status, DLOCK_UNAVAILABLE, "%s",
-                     dlock_error_node(&dlt_err, 1)->message);
-        cr_expect_neq(dlock_error_node(&dlt_err, 1)->message[0], '\0');
+        cr_expect_eq(dlt_err.nodes[1].status, DLOCK_UNAVAILABLE, "%s", dlt_err.nodes[1].message);
+        cr_expect_neq(dlt_err.nodes[1].message[0], '\0');
         cr_expect(dlt_nodes_hold_soon(&nodes, "x", 0, 1000));
     }
     dlock_free(lock);
@@ -280,7 +279,7 @@ Test(redlock_faults, TRY_1_a_minority_is_no_holder)
     OK(dlock_unlock(lock, &dlt_err));
     (void)dlt_redis_ask(&nodes.servers[2], "SET rl:{x} foreign PX 60000");
     STATUS(dlock_trylock(lock, &dlt_err), DLOCK_BUSY);
-    cr_expect_eq(dlt_lines_with("busy") & 7u, 7u, "%s", dlock_error_node(&dlt_err, 0)->message);
+    cr_expect_eq(dlt_lines_with("busy") & 7u, 7u, "%s", dlt_err.nodes[0].message);
     dlock_free(lock);
     dlock_client_close(client);
 }

@@ -76,7 +76,7 @@ static bool nodes_are_guarded(void)
     bool guarded = false;
 
     for (unsigned i = 0; i < nodes.count; i++) {
-        const char *why = dlock_error_node(&dlt_err, i)->message;
+        const char *why = dlt_err.nodes[i].message;
 
         guarded |= strstr(why, "restart_guard") != NULL;
         cr_expect(strstr(why, "restart_guard") != NULL || strstr(why, "in time") != NULL ||
@@ -140,10 +140,10 @@ Test(redlock_guard, CRASH_SAFE_the_default_guard)
     STATUS(dlock_trylock(lock, &dlt_err), DLOCK_BUSY);
     for (unsigned i = 0; i < 3; i++) {
         static const char words[] = "restart_guard is 30 s; no vote for ";
-        const char *line = strstr(dlock_error_node(&dlt_err, i)->message, words);
+        const char *line = strstr(dlt_err.nodes[i].message, words);
         long left_s = 0;
 
-        cr_assert_not_null(line, "%s", dlock_error_node(&dlt_err, i)->message);
+        cr_assert_not_null(line, "%s", dlt_err.nodes[i].message);
         left_s = strtol(line + strlen(words), NULL, 10);
         cr_expect(left_s > 5 && left_s <= 32, "%s", line);
     }

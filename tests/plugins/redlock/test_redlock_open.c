@@ -126,8 +126,7 @@ Test(redlock_open, C1_a_server_reached_by_two_addresses_grants_once)
     twins_make(&twins);
     dlt_redis_kill(&nodes.servers[1]);
     cr_expect_neq(dlock_trylock(twins.lock, &dlt_err), DLOCK_OK, "one server is no majority of 3");
-    cr_expect_eq(dlt_lines_with("the same server as"), 4u, "%s",
-                 dlock_error_node(&dlt_err, 2)->message);
+    cr_expect_eq(dlt_lines_with("the same server as"), 4u, "%s", dlt_err.nodes[2].message);
     twins_end(&twins);
 }
 
@@ -138,8 +137,7 @@ Test(redlock_open, REN_2_a_server_reached_by_two_addresses_renews_once)
     twins_make(&twins);
     (void)dlt_redis_ask(&nodes.servers[1], "DEL rl:{x}");
     cr_expect_neq(dlock_renew(twins.held, 0, &dlt_err), DLOCK_OK, "one server is no majority of 3");
-    cr_expect_eq(dlt_lines_with("the same server as"), 4u, "%s",
-                 dlock_error_node(&dlt_err, 2)->message);
+    cr_expect_eq(dlt_lines_with("the same server as"), 4u, "%s", dlt_err.nodes[2].message);
     cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 1u);
     twins_end(&twins);
 }
@@ -153,10 +151,10 @@ Test(redlock_open, OPN_6_too_few_nodes)
                    nodes.servers[0].address);
     refused(uri, DLOCK_NO_QUORUM, "1 of 3 nodes");
     cr_assert_eq(dlt_err.node_count, 3u);
-    cr_expect_str_eq(dlock_error_node(&dlt_err, 0)->node, nodes.servers[0].address);
-    cr_expect_eq(dlock_error_node(&dlt_err, 0)->status, DLOCK_OK);
-    cr_expect_str_eq(dlock_error_node(&dlt_err, 1)->node, "127.0.0.1:1");
-    cr_expect_eq(dlt_lines_with("refused"), 6u, "%s", dlock_error_node(&dlt_err, 1)->message);
+    cr_expect_str_eq(dlt_err.nodes[0].node, nodes.servers[0].address);
+    cr_expect_eq(dlt_err.nodes[0].status, DLOCK_OK);
+    cr_expect_str_eq(dlt_err.nodes[1].node, "127.0.0.1:1");
+    cr_expect_eq(dlt_lines_with("refused"), 6u, "%s", dlt_err.nodes[1].message);
 }
 
 /* OPN-1: a node that cannot keep a lock has no vote; a majority of the others will do. */
@@ -181,7 +179,7 @@ Test(redlock_open, OPN_1_a_node_that_evicts_has_no_vote)
     }
     dlt_nodes_uri(&nodes, NULL, false, uri, sizeof uri);
     refused(uri, DLOCK_CONFIG, "0 of 3 nodes");
-    cr_expect_eq(dlt_lines_with("noeviction"), 7u, "%s", dlock_error_node(&dlt_err, 0)->message);
+    cr_expect_eq(dlt_lines_with("noeviction"), 7u, "%s", dlt_err.nodes[0].message);
 }
 
 /* A user, a password and a database for each node; OPN-3, C17. */
@@ -217,7 +215,7 @@ Test(redlock_open, wrong_passwords_are_AUTH_and_not_shown)
                    nodes.servers[1].address, nodes.servers[2].address);
     refused(uri, DLOCK_AUTH, "0 of 3 nodes");
     for (unsigned i = 0; i < dlt_err.node_count; i++)
-        cr_expect_null(strstr(dlock_error_node(&dlt_err, i)->message, "hunter2"));
+        cr_expect_null(strstr(dlt_err.nodes[i].message, "hunter2"));
 }
 
 /* CRASH_SAFE: a node that may have forgotten has no vote until every lock of before has run out,
@@ -233,7 +231,7 @@ Test(redlock_open, CRASH_SAFE_nodes_that_were_just_started_have_no_vote)
     STATUS(dlock_trylock(long_lived, &dlt_err), DLOCK_CONFIG);
     STATUS(dlock_trylock(lock, &dlt_err), DLOCK_BUSY);
     cr_expect_eq(dlt_lines_with("restart_guard is 3 s; no vote for "), 7u, "%s",
-                 dlock_error_node(&dlt_err, 0)->message);
+                 dlt_err.nodes[0].message);
     cr_expect_eq(dlt_nodes_holding(&nodes, "x"), 0u);
     dlt_sleep_ms(5500);
     OK(dlock_trylock(lock, &dlt_err));
@@ -349,8 +347,7 @@ Test(redlock_open, a_key_that_is_something_else)
     STATUS(dlock_client_break(client, "x", 1, NULL, &dlt_err), DLOCK_CONFIG);
     cr_expect_not_null(strstr(dlt_err.message, "rl:{x}"), "%s", dlt_err.message);
     OK(dlock_client_inspect(client, "one", 3, keep_line, &listed, &dlt_err));
-    cr_expect_eq(dlt_lines_with("something else"), 1u, "%s",
-                 dlock_error_node(&dlt_err, 0)->message);
+    cr_expect_eq(dlt_lines_with("something else"), 1u, "%s", dlt_err.nodes[0].message);
     STATUS(dlock_client_break(client, "one", 3, NULL, &dlt_err), DLOCK_NOT_HELD);
     OK(dlock_unlock(lock, &dlt_err));
     dlock_free(lock);

@@ -6,6 +6,7 @@
  * Who has the name until the release is repeated (C22, C23), and when it never is? By the functions
  * of applications, on a file.
  */
+#include "notices.h"
 #include "store_kit.h"
 #include "tap.h"
 
@@ -82,7 +83,7 @@ static bool holder_note(void *arg, const struct dlock_holder *holder)
 {
     struct seen *seen = arg;
 
-    seen->kept = holder->kept != 0;
+    seen->kept = holder->kept;
     seen->waiters = holder->waiters;
     return true;
 }
@@ -126,7 +127,7 @@ static enum dlock_status operation_run(struct dlock_handle *lock, enum dlock_op 
 
     if (dlock_op_start(lock, op, 0, &err) != DLOCK_OK)
         bail_out("start", err.message);
-    while (dlock_client_next(one, &notice, &err) == 0)
+    while (dlt_notice_take(one, &notice, &err) == 0)
         (void)poll(&fd, 1, -1);
     return notice.status;
 }

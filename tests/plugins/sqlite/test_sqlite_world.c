@@ -202,7 +202,7 @@ struct findings {
     int advice;
 };
 
-static void finding(void *arg, const struct dlock_check *check)
+static bool finding(void *arg, const struct dlock_check *check)
 {
     struct findings *findings = arg;
     size_t used = strlen(findings->names);
@@ -211,6 +211,7 @@ static void finding(void *arg, const struct dlock_check *check)
                    check->found);
     findings->clears |= check->clears;
     findings->advice += check->advice != NULL;
+    return false;
 }
 
 static struct findings probe(void)

@@ -25,7 +25,7 @@ static void tear_down(void)
 
 TestSuite(probe, .fini = tear_down, .timeout = 90);
 
-static void note(void *arg, const struct dlock_check *check)
+static bool note(void *arg, const struct dlock_check *check)
 {
     size_t len = strlen(said);
 
@@ -34,6 +34,7 @@ static void note(void *arg, const struct dlock_check *check)
     cr_assert_eq(check->clears, 0);
     (void)snprintf(said + len, sizeof said - len, "%s: %s; %s\n", check->name, check->found,
                    check->advice != NULL ? check->advice : "fine");
+    return false;
 }
 
 static enum dlock_status probe(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The calls of a task: by blocking functions, or by operations (dlock_op_start), whose notices one
  * fiber of the process takes. Holds the library to C19. */
+#include "../../kit/notices.h"
 #include "world.h"
 
 #include "hold/operation.h"
@@ -55,7 +56,7 @@ static void take_notices(struct sim_process *process)
 {
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
-    while (!process->deaf && dlock_client_next(process->client, &notice, NULL) == 1) {
+    while (!process->deaf && dlt_notice_take(process->client, &notice, NULL) == 1) {
         if (notice.kind == DLOCK_NOTICE_LOST)
             sim_call_lost(process, &notice);
         else if (notice.kind == DLOCK_NOTICE_DONE)

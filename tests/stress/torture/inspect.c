@@ -32,8 +32,7 @@ struct inspecting {
 static bool shown(void *arg, const struct dlock_holder *holder)
 {
     const struct inspecting *inspecting = arg;
-    bool is_own =
-        holder->data_len == sizeof(uint64_t) && holder->kept == 0; /* as somebody put it */
+    bool is_own = holder->data_len == sizeof(uint64_t) && !holder->kept; /* as somebody put it */
     struct dlt_record record = {
         .event = DLT_SEEN,
         .name_id = inspecting->grip->record.name_id,
@@ -43,7 +42,7 @@ static bool shown(void *arg, const struct dlock_holder *holder)
         .data = holder->data_len == 0 ? 0 : UINT64_MAX,
     };
 
-    if (holder->kept != 0 && holder->data_len == 0) /* nobody is shown */
+    if (holder->kept && holder->data_len == 0) /* nobody is shown */
         return false;
     if (is_own)
         memcpy(&record.data, holder->data, sizeof record.data);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "worker.h"
+#include "../../kit/notices.h"
 #include "call.h"
 #include "crew.h"
 #include "route.h"
@@ -91,7 +92,7 @@ static void *events_run(void *arg)
 
     while (!atomic_load(&events->over)) {
         (void)poll(&fd, 1, EVENTS_MS);
-        while (dlock_client_next(client, &event, NULL) == 1) {
+        while (dlt_notice_take(client, &event, NULL) == 1) {
             if (event.kind == DLOCK_NOTICE_LOST)
                 actor_lost(events->worker, &event);
             else if (event.kind == DLOCK_NOTICE_DONE)
