@@ -89,7 +89,7 @@ void dlock_client_close(struct dlock_client *client)
 
 uint64_t dlock_client_caps(struct dlock_client *client)
 {
-    return client_usable(client) ? (uint32_t)dl_session_pool_caps(&client->pool) : 0;
+    return client_usable(client) ? dl_session_pool_caps(&client->pool) : 0;
 }
 
 int64_t dlock_client_ttl_ms(const struct dlock_client *client, int64_t ttl_ms)

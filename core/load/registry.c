@@ -497,7 +497,7 @@ static void listing_tell(const struct listing *listing, dlock_plugin_fn *fn, voi
             info.name = item->plugin.name;
             info.version = item->plugin.version;
             info.schemes = item->plugin.schemes;
-            info.caps = (uint32_t)item->plugin.caps;
+            info.caps = item->plugin.caps;
         } else {
             info.err = &item->err;
         }
