@@ -9,12 +9,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { PLAIN, WAITS, WATCHES, QUEUES, REFUSED };
+enum { PLAIN, WAITS, WATCHES, QUEUES, STRATEGIES, REFUSED };
 
 struct fuzz_goal fuzz_goals[] = {[PLAIN] = {"a plugin without a way to wait", 0},
                                  [WAITS] = {"one that waits", 0},
                                  [WATCHES] = {"one that watches", 0},
                                  [QUEUES] = {"one with a queue", 0},
+                                 [STRATEGIES] = {"one with strategies", 0},
                                  [REFUSED] = {"one that is refused", 0},
                                  {NULL, 0}};
 
@@ -23,6 +24,7 @@ struct stock {
     const char *schemes[4];
     struct dlock_option_spec options[3];
     struct dlock_backend_ops ops;
+    struct dlock_strategy strategies[3];
     struct dlock_plugin plugin;
 };
 
@@ -109,7 +111,24 @@ static void stock_fill(struct fuzz_input *input, struct stock *stock)
     };
 }
 
-static bool has(const struct dl_plugin *plugin, uint32_t cap)
+/* Inputs of before there were strategies end before this: they have none. */
+static void strategies_fill(struct fuzz_input *input, struct stock *stock)
+{
+    if (fuzz_byte(input) % 2 == 0)
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        stock->strategies[i].name = text_choose(input, stock);
+        stock->strategies[i].caps = stock->plugin.caps;
+        stock->strategies[i].ops = stock->plugin.ops;
+    }
+    stock->plugin.strategies = stock->strategies;
+    if (fuzz_byte(input) % 8 != 0)
+        stock->plugin.caps = 0;
+    if (fuzz_byte(input) % 8 != 0)
+        stock->plugin.ops = NULL;
+}
+
+static bool has(const struct dl_plugin *plugin, uint64_t cap)
 {
     return (plugin->caps & cap) != 0;
 }
@@ -123,7 +142,7 @@ static void whole(const struct dl_plugin *plugin)
                "a slot is missing");
     FUZZ_CHECK(has(plugin, DLOCK_CAP_NATIVE_WAIT) == (ops->lock != NULL), "lock");
     FUZZ_CHECK(has(plugin, DLOCK_CAP_WATCH) == (ops->watch != NULL), "watch");
-    FUZZ_CHECK(has(plugin, DLOCK_CAP_QUEUE) == (ops->dequeue != NULL), "leave");
+    FUZZ_CHECK(has(plugin, DLOCK_CAP_QUEUE) == (ops->dequeue != NULL), "dequeue");
     FUZZ_CHECK(!has(plugin, DLOCK_CAP_QUEUE) || has(plugin, DLOCK_CAP_WATCH), "a queue unwatched");
     FUZZ_CHECK(!has(plugin, DLOCK_CAP_TETHERED) || !has(plugin, DLOCK_CAP_SESSION), "tethered");
     FUZZ_CHECK((ops->lock == NULL && ops->watch == NULL) || ops->interrupt != NULL, "interrupt");
@@ -133,6 +152,17 @@ static void whole(const struct dl_plugin *plugin)
     fuzz_goals[QUEUES].reached += ops->dequeue != NULL;
     FUZZ_CHECK(plugin->options != NULL && plugin->schemes[0] != NULL && plugin->name != NULL,
                "no options, schemes or name");
+}
+
+static void each_whole(const struct dl_plugin *plugin)
+{
+    for (const struct dlock_strategy *s = plugin->strategies; s->name != NULL; s++) {
+        struct dl_plugin chosen;
+
+        dl_abi_choose(plugin, s->name, &chosen);
+        whole(&chosen);
+        fuzz_goals[STRATEGIES].reached++;
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
@@ -146,10 +176,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     memset(&stock, 0, sizeof stock);
     memset(&plugin, 0x55, sizeof plugin);
     stock_fill(&input, &stock);
+    strategies_fill(&input, &stock);
     status = dl_abi_check(&stock.plugin, "fuzz", &plugin, &err);
     FUZZ_CHECK(status == DLOCK_OK || status == DLOCK_PLUGIN_ABI, "%d", (int)status);
     fuzz_goals[REFUSED].reached += status != DLOCK_OK;
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK && plugin.strategies != NULL)
+        each_whole(&plugin);
+    else if (status == DLOCK_OK)
         whole(&plugin);
     else
         FUZZ_CHECK(strncmp(err.message, "fuzz: ", 6) == 0, "\"%s\"", err.message);
