@@ -28,7 +28,7 @@
  *
  * ERRORS. `err` is never NULL and comes empty. Fill it (dlock_fail below) for every status but OK
  * and BUSY: lower case, one line, naming the host, file or key, never a password. A plugin of
- * several servers fills err->nodes, if that is not NULL: all of each node that it counts.
+ * several servers fills err->nodes, all of each node, up to err->node_room, and counts them.
  *
  * AFTER A FAILURE. What failed is never used again (contract C9). The plugin does not reconnect.
  * [FAI-1] Without DLOCK_CAP_CONCURRENT core closes a session whose call returned UNKNOWN,
