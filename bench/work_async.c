@@ -31,7 +31,9 @@ static void async_close(void *process)
 
 static void *async_begin(void *process, const struct bench_config *config, int index, char *why)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .user = (void *)(intptr_t)index};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .user = (void *)(intptr_t)index};
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_handle *lock = NULL;
     char name[48];

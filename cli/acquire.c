@@ -345,7 +345,7 @@ static int acquire_wait(struct acquire *acquire, const struct signals *signals)
     struct pollfd fds[3] = {{.fd = acquire->done, .events = POLLIN},
                             {.fd = signals->fd, .events = POLLIN},
                             {.fd = acquire->parent, .events = POLLIN}};
-    bool talks = acquire->cli->verbose > 0 && acquire->timeout_ms != DLOCK_TRY;
+    bool talks = acquire->cli->verbose > 0 && acquire->timeout_ms != 0;
     int first = 0;
     int64_t first_ms = 0;
 

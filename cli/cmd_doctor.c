@@ -45,7 +45,8 @@ struct canary {
 static enum dlock_status canary_init(struct canary *canary, struct dlock_client *client,
                                      struct dlock_error *err)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .label = "doctor"};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .label = "doctor"};
     char host[65] = "";
     char name[96];
 

@@ -167,7 +167,7 @@ static int run_options_check(struct run *run)
                               "--join excludes --again, --keep, --once-per, --limit, --max-hold, "
                               "--status-fd, --outcome and --metrics");
     if (run->refusal.skip_quietly && !run->acquire.timed)
-        run->acquire.timeout_ms = DLOCK_TRY;
+        run->acquire.timeout_ms = 0;
     if (run->refusal.skip_quietly && run->refusal.conflict_code < 0)
         run->refusal.conflict_code = CLI_EXIT_OK;
     return lock_options_check(&run->acquire);
@@ -453,7 +453,7 @@ static int run_once(struct run *run)
     struct metrics_thread metrics;
     int exit_code, caught;
 
-    if (run->acquire.timeout_ms != DLOCK_TRY)
+    if (run->acquire.timeout_ms != 0)
         outcome_write(&run->outcome, "waiting", NULL);
     metrics_thread_start(&metrics, &run->metrics, &run->acquire);
     caught = acquire_lock(&run->acquire, &run->signals);

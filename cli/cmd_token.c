@@ -119,8 +119,7 @@ static int token_end(struct adopted *what, int exit_code)
 
 int cli_token_renew(struct cli *cli, int argc, char **argv)
 {
-    struct adopted what = {
-        .cli = cli, .options = {.struct_size = sizeof what.options}, .err = DLOCK_ERROR_INIT};
+    struct adopted what = {.cli = cli, .options = DLOCK_OPTIONS_INIT, .err = DLOCK_ERROR_INIT};
     int exit_code = token_options_read(&what, argc, argv, renew_options);
     enum dlock_status status;
 
@@ -134,8 +133,7 @@ int cli_token_renew(struct cli *cli, int argc, char **argv)
 
 int cli_token_release(struct cli *cli, int argc, char **argv)
 {
-    struct adopted what = {
-        .cli = cli, .options = {.struct_size = sizeof what.options}, .err = DLOCK_ERROR_INIT};
+    struct adopted what = {.cli = cli, .options = DLOCK_OPTIONS_INIT, .err = DLOCK_ERROR_INIT};
     int exit_code = token_options_read(&what, argc, argv, release_options);
     enum dlock_status status;
 

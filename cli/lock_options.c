@@ -15,10 +15,8 @@ static const struct option until_options[] = {
 
 void lock_options_init(struct acquire *acquire, struct cli *cli)
 {
-    *acquire = (struct acquire){.cli = cli,
-                                .timeout_ms = DLOCK_WAIT,
-                                .parent = -1,
-                                .options = {.struct_size = sizeof(struct dlock_options)}};
+    *acquire = (struct acquire){
+        .cli = cli, .timeout_ms = DLOCK_AS_OPTIONS, .parent = -1, .options = DLOCK_OPTIONS_INIT};
 }
 
 bool lock_options_take(struct acquire *acquire, int option, char why[CLI_WHY])
@@ -32,7 +30,7 @@ bool lock_options_take(struct acquire *acquire, int option, char why[CLI_WHY])
         acquire->timed = true;
         return cli_args_duration(optarg, &cli_wait, &acquire->timeout_ms, why);
     case LOCK_NOWAIT:
-        acquire->timeout_ms = DLOCK_TRY;
+        acquire->timeout_ms = 0;
         acquire->nowait = true;
         return true;
     case LOCK_SHARED:

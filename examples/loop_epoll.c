@@ -39,7 +39,8 @@ int main(int argc, char **argv)
     }
     (void)epoll_ctl(loop, EPOLL_CTL_ADD, dlock_client_fd(client), &event);
     for (int i = 2; i < argc; i++) {
-        struct dlock_options options = {.struct_size = sizeof options, .user = argv[i]};
+        struct dlock_options options = {
+            .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .user = argv[i]};
         struct dlock_handle *lock = NULL;
 
         if (dlock_new(client, argv[i], strlen(argv[i]), &options, &lock, &err) == DLOCK_OK)

@@ -43,7 +43,8 @@ int main(int argc, char **argv)
     if (argc < 3 || dlock_client_open(argv[1], NULL, &client, &err) != DLOCK_OK)
         return fprintf(stderr, "usage: loop_uv URI NAME...: %s\n", err.message) > 0;
     for (int i = 2; i < argc; i++) {
-        struct dlock_options options = {.struct_size = sizeof options, .user = argv[i]};
+        struct dlock_options options = {
+            .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .user = argv[i]};
         struct dlock_handle *lock = NULL;
 
         if (dlock_new(client, argv[i], strlen(argv[i]), &options, &lock, &err) == DLOCK_OK)

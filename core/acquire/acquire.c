@@ -137,7 +137,7 @@ enum dlock_status dl_acquire(struct dlock_handle *lock, enum dlock_mode mode, in
 {
     struct dlock_client *client = lock->client;
     struct dl_acquire a = {.lock = lock, .err = err, .waiting.lock = lock};
-    bool wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
+    bool wait = timeout_ms != 0;
     int64_t deadline_ns = dl_clock_after_ms(dl_acquire_steps_now(&a), timeout_ms);
     enum dlock_status status;
     bool begun;

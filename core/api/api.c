@@ -189,7 +189,7 @@ static enum dlock_status acquire_check(const struct dlock_handle *lock, enum dlo
 {
     enum dlock_status status = dl_check_acquire(lock->client, mode, *timeout_ms, err);
 
-    if (*timeout_ms == DLOCK_WAIT)
+    if (*timeout_ms == DLOCK_AS_OPTIONS)
         *timeout_ms = lock->options->wait_ms;
     return status;
 }
@@ -209,12 +209,12 @@ enum dlock_status dlock_acquire(struct dlock_handle *lock, enum dlock_mode mode,
 
 enum dlock_status dlock_lock(struct dlock_handle *lock, struct dlock_error *err)
 {
-    return dlock_acquire(lock, DLOCK_EXCLUSIVE, DLOCK_WAIT, err);
+    return dlock_acquire(lock, DLOCK_EXCLUSIVE, DLOCK_AS_OPTIONS, err);
 }
 
 enum dlock_status dlock_trylock(struct dlock_handle *lock, struct dlock_error *err)
 {
-    return dlock_acquire(lock, DLOCK_EXCLUSIVE, DLOCK_TRY, err);
+    return dlock_acquire(lock, DLOCK_EXCLUSIVE, 0, err);
 }
 
 enum dlock_status dlock_timedlock(struct dlock_handle *lock, int64_t timeout_ms,
@@ -225,12 +225,12 @@ enum dlock_status dlock_timedlock(struct dlock_handle *lock, int64_t timeout_ms,
 
 enum dlock_status dlock_rdlock(struct dlock_handle *lock, struct dlock_error *err)
 {
-    return dlock_acquire(lock, DLOCK_SHARED, DLOCK_WAIT, err);
+    return dlock_acquire(lock, DLOCK_SHARED, DLOCK_AS_OPTIONS, err);
 }
 
 enum dlock_status dlock_tryrdlock(struct dlock_handle *lock, struct dlock_error *err)
 {
-    return dlock_acquire(lock, DLOCK_SHARED, DLOCK_TRY, err);
+    return dlock_acquire(lock, DLOCK_SHARED, 0, err);
 }
 
 enum dlock_status dlock_timedrdlock(struct dlock_handle *lock, int64_t timeout_ms,

@@ -28,7 +28,7 @@ enum dlock_status dl_check_acquire(struct dlock_client *client, enum dlock_mode 
 {
     if (mode != DLOCK_EXCLUSIVE && mode != DLOCK_SHARED)
         return dl_error(err, DLOCK_INVALID, "a mode of %d", (int)mode);
-    if (timeout_ms < DLOCK_WAIT)
+    if (timeout_ms < DLOCK_AS_OPTIONS)
         return dl_error(err, DLOCK_INVALID, "a timeout of %lld ms", (long long)timeout_ms);
     if (atomic_load(&client->unfit))
         return dl_error(

@@ -262,7 +262,7 @@ static enum dlock_status acquire_all(struct dlock_set *set, enum dlock_mode mode
         /* One was lost, or ends, while the call waited for the others. */
         status = dl_error(err, DLOCK_TIMEOUT, "a lock of the set ended before the last one began");
         status = give_back(set, count, status, err);
-        if (status != DLOCK_TIMEOUT || timeout_ms == DLOCK_TRY || timeout_ms == 0 ||
+        if (status != DLOCK_TIMEOUT || timeout_ms == 0 ||
             !time_left(set, timeout_ms, until_ns, &left_ms))
             return status;
     }
@@ -456,7 +456,7 @@ enum dlock_status dlock_set_acquire(struct dlock_set *set, enum dlock_mode mode,
 
     if (status == DLOCK_OK)
         status = dl_check_acquire(set->client, mode, timeout_ms, &e);
-    if (status == DLOCK_OK && timeout_ms == DLOCK_WAIT)
+    if (status == DLOCK_OK && timeout_ms == DLOCK_AS_OPTIONS)
         timeout_ms = set->members[0]->options->wait_ms;
     if (status == DLOCK_OK)
         status = acquire(set, mode, timeout_ms, &e);

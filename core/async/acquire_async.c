@@ -23,7 +23,7 @@ enum dlock_status dl_acquire_async_begin_locked(struct dl_acquire_async *async,
     *async =
         (struct dl_acquire_async){.a = {.lock = lock, .err = err, .async = true, .waiter = waiter}};
     a->waiting.lock = lock;
-    async->wait = timeout_ms != 0 && timeout_ms != DLOCK_TRY;
+    async->wait = timeout_ms != 0;
     async->until_ns = dl_clock_after_ms(dl_acquire_steps_now(a), timeout_ms);
     status = dl_acquire_steps_begin_locked(a, mode);
     if (status != DLOCK_OK)

@@ -18,7 +18,7 @@
 #include "client/client.h"
 #include "hold/handle.h"
 
-/* Begins the operation; see dlock_op_start. timeout_ms: resolved, not DLOCK_WAIT. */
+/* Begins the operation; see dlock_op_start. timeout_ms: resolved, not DLOCK_AS_OPTIONS. */
 enum dlock_status dl_driver_start(struct dlock_handle *lock, enum dlock_op op, int64_t timeout_ms,
                                   struct dlock_error *err);
 

@@ -141,12 +141,11 @@ static enum dlock_status not_in_range(struct dlock_error *err, const char *membe
 static enum dlock_status wait_apply(int64_t wait_ms, struct dl_settings *out,
                                     struct dlock_error *err)
 {
-    if (wait_ms == DLOCK_TRY)
-        out->wait_ms = 0;
-    else if (wait_ms >= DLOCK_FOREVER && wait_ms != 0)
+    if (wait_ms < DLOCK_AS_OPTIONS)
+        return not_in_range(err, "wait_ms", wait_ms,
+                            "milliseconds, DLOCK_FOREVER or DLOCK_AS_OPTIONS");
+    if (wait_ms != DLOCK_AS_OPTIONS)
         out->wait_ms = wait_ms;
-    else if (wait_ms != 0)
-        return not_in_range(err, "wait_ms", wait_ms, "milliseconds, 0, DLOCK_FOREVER or DLOCK_TRY");
     return DLOCK_OK;
 }
 
@@ -223,9 +222,10 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
                                        const struct dlock_options *options, struct dl_settings *out,
                                        struct dlock_error *err)
 {
+    static const struct dlock_options usual = DLOCK_OPTIONS_INIT;
     struct dlock_options known;
-    enum dlock_status status =
-        dl_struct_import(&known, sizeof known, options, "dlock_options", err);
+    enum dlock_status status = dl_struct_import(
+        &known, sizeof known, options != NULL ? options : &usual, "dlock_options", err);
 
     *out = *base;
     if (status == DLOCK_OK)

@@ -95,10 +95,13 @@ enum dlock_state {
     DLOCK_STATE_LOST = 3      /* was held; until dlock_unlock acknowledges the loss */
 };
 
-/* Special timeouts. */
-#define DLOCK_FOREVER INT64_C(-1) /* wait without a limit */
-#define DLOCK_TRY     INT64_C(-2) /* one attempt, no wait; also for dlock_options.wait_ms */
-#define DLOCK_WAIT    INT64_C(-3) /* wait for the handle's wait_ms */
+/* Timeouts, and dlock_options.wait_ms: milliseconds, 0 for one attempt without a wait, or one of
+ * these. A call with DLOCK_AS_OPTIONS waits as the options of the handle say, and options with it
+ * say what the options of the client say. */
+#define DLOCK_FOREVER    INT64_C(-1)
+#define DLOCK_AS_OPTIONS INT64_C(-2)
+
+#define DLOCK_NUL SIZE_MAX /* the length of a name that ends with a NUL */
 
 #define DLOCK_NAME_MAX    255
 #define DLOCK_LIMIT_MAX   1000 /* permits of a semaphore */
@@ -204,9 +207,9 @@ struct dlock_client_options {
 #endif
 
 struct dlock_options {
-    uint32_t struct_size; /* sizeof(struct dlock_options) */
-    int64_t ttl_ms;       /* length of the lease, 50 ms to 7 days; 0: the client's, then 30 s */
-    int64_t wait_ms; /* how long DLOCK_WAIT waits, or DLOCK_TRY; 0: the client's, then forever */
+    uint32_t struct_size;  /* sizeof(struct dlock_options) */
+    int64_t ttl_ms;        /* length of the lease, 50 ms to 7 days; 0: the client's, then 30 s */
+    int64_t wait_ms;       /* how long a call with DLOCK_AS_OPTIONS waits */
     int64_t op_timeout_ms; /* limit of one exchange with the store; 0: min(ttl/4, 2 s) */
     int64_t max_hold_ms;   /* limit of the time for which the lock is renewed; 0: none */
     enum dlock_tri renew;  /* default on: the client's renewer renews at ttl/3 */
@@ -235,16 +238,17 @@ struct dlock_options {
     size_t data_len;
 };
 
-/* An initialiser: zeroes, and the size. */
+/* An initialiser: the size, a wait as the client's options say, and zeroes. */
 #ifdef __cplusplus
 #define DLOCK_OPTIONS_INIT                                                                      \
     {                                                                                           \
-        sizeof(struct dlock_options), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, 0 \
+        sizeof(struct dlock_options), {}, DLOCK_AS_OPTIONS, {}, {}, {}, {}, {}, {}, {}, {}, {}, \
+            {}, {}, {}, 0                                                                       \
     }
 #else
-#define DLOCK_OPTIONS_INIT                          \
-    {                                               \
-        .struct_size = sizeof(struct dlock_options) \
+#define DLOCK_OPTIONS_INIT                                                       \
+    {                                                                            \
+        .struct_size = sizeof(struct dlock_options), .wait_ms = DLOCK_AS_OPTIONS \
     }
 #endif
 
@@ -330,7 +334,7 @@ DLOCK_API void dlock_free(struct dlock_handle *lock);
  * Acquires the lock of a handle.
  *
  * mode: DLOCK_SHARED needs DLOCK_CAP_RWLOCK.
- * timeout_ms: how long to wait, DLOCK_FOREVER, DLOCK_TRY or DLOCK_WAIT. 0: one attempt.
+ * timeout_ms: how long to wait; 0: one attempt; DLOCK_FOREVER; DLOCK_AS_OPTIONS.
  *
  *   DLOCK_OK         held, and valid for at least 10 ms or a tenth of the ttl, whichever is more;
  *                    or for max_hold if that is less (C3)
@@ -367,7 +371,7 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_acquire(struct dlock_handle *lock,
                                                      enum dlock_mode mode, int64_t timeout_ms,
                                                      struct dlock_error *err);
 
-/* dlock_acquire for one mode, and for a timeout of DLOCK_WAIT, none, or this one. */
+/* dlock_acquire for one mode, and for a timeout of DLOCK_AS_OPTIONS, of 0, or this one. */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_lock(struct dlock_handle *lock,
                                                   struct dlock_error *err);
 DLOCK_API DLOCK_MUST enum dlock_status dlock_trylock(struct dlock_handle *lock,

@@ -192,8 +192,8 @@ public:
     }
 
     /* Lockable and TimedLockable. */
-    void lock() { acquire(DLOCK_WAIT).check(); }
-    bool try_lock() { return decided(acquire(DLOCK_TRY)); }
+    void lock() { acquire(DLOCK_AS_OPTIONS).check(); }
+    bool try_lock() { return decided(acquire(0)); }
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &limit)
     {
@@ -208,7 +208,7 @@ public:
 
     /* dlock_acquire and dlock_unlock, for the calling thread. A release that the store did not
      * answer may be repeated by the same thread. */
-    dlock::outcome acquire(int64_t timeout_ms = DLOCK_WAIT)
+    dlock::outcome acquire(int64_t timeout_ms = DLOCK_AS_OPTIONS)
     {
         return acquire_as(DLOCK_EXCLUSIVE, timeout_ms);
     }
@@ -305,8 +305,8 @@ class shared_mutex : public mutex
 public:
     using mutex::mutex;
 
-    void lock_shared() { acquire_shared(DLOCK_WAIT).check(); }
-    bool try_lock_shared() { return decided(acquire_shared(DLOCK_TRY)); }
+    void lock_shared() { acquire_shared(DLOCK_AS_OPTIONS).check(); }
+    bool try_lock_shared() { return decided(acquire_shared(0)); }
     template <class Rep, class Period>
     bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &limit)
     {
@@ -319,7 +319,7 @@ public:
     }
     void unlock_shared() noexcept { (void)release_as(false); }
 
-    dlock::outcome acquire_shared(int64_t timeout_ms = DLOCK_WAIT)
+    dlock::outcome acquire_shared(int64_t timeout_ms = DLOCK_AS_OPTIONS)
     {
         return acquire_as(DLOCK_SHARED, timeout_ms);
     }
@@ -499,7 +499,7 @@ int64_t mutex::timeout_ms(const std::chrono::duration<Rep, Period> &limit)
     using years = std::chrono::duration<double, std::ratio<31557600>>;
 
     if (!(limit > limit.zero()))
-        return DLOCK_TRY;
+        return 0;
     if (std::chrono::duration_cast<years>(limit) > years(200))
         return DLOCK_FOREVER;
     return std::chrono::ceil<std::chrono::milliseconds>(limit).count();

@@ -77,8 +77,10 @@ static bool shows_none_soon(const struct dlt_run *run, struct dlock_client *clie
 void dlt_case_inspect_tells_all(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 20000, .label = "nightly report"};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 20000,
+                                    .label = "nightly report"};
     struct dlock_handle *lock = dlt_lock_with(run, client, "x", &options);
     struct dlt_name name = dlt_name(run, "x");
     struct dlt_holder holder = dlt_inspect(other, &name);

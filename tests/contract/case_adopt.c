@@ -220,8 +220,11 @@ void dlt_case_adopt_or_a_refusal(struct dlt_run *run)
 void dlt_case_adopt_permit(struct dlt_run *run)
 {
     struct dlock_client *client = adopting_client(run), *other = dlt_client(run, NULL);
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 30000, .limit = 2, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 30000,
+                                    .limit = 2,
+                                    .renew = DLOCK_OFF};
     struct dlock_handle *first = dlt_lock_with(run, client, "x", &options);
     struct dlock_handle *second = dlt_lock_with(run, client, "x", &options);
     struct dlock_handle *heir = dlt_lock(run, other, "x", 30000);

@@ -115,7 +115,7 @@ void dlt_case_async_waits(struct dlt_run *run)
     struct dlock_handle *third = dlt_lock(run, client, "x", 0);
 
     DLT_TAKE(rival);
-    start(lock, DLOCK_OP_LOCK, DLOCK_TRY);
+    start(lock, DLOCK_OP_LOCK, 0);
     DONE(client, lock, DLOCK_OP_LOCK, DLOCK_BUSY);
     times_out(client, lock);
     start(lock, DLOCK_OP_LOCK, DLOCK_FOREVER);
@@ -403,7 +403,8 @@ void dlt_case_async_many(struct dlt_run *run)
     int done[MANY] = {0}, held = 0;
 
     for (int i = 0; i < MANY; i++) {
-        struct dlock_options options = {.struct_size = sizeof options, .user = &done[i]};
+        struct dlock_options options = {
+            .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .user = &done[i]};
         char suffix[16];
 
         (void)snprintf(suffix, sizeof suffix, "%d", i / 2); /* two handles for a name */

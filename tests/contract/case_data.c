@@ -71,6 +71,7 @@ static struct dlock_handle *publisher(const struct dlt_run *run, struct dlock_cl
                                       const void *data, size_t len, int64_t limit)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .limit = limit,
                                     .data = data,
@@ -203,7 +204,8 @@ void dlt_case_data_arrive_with_the_grant(struct dlt_run *run)
     pthread_t threads[CANDIDATES];
 
     for (int i = 0; i < CANDIDATES; i++) {
-        struct dlock_options options = {.struct_size = sizeof options, .label = words[i]};
+        struct dlock_options options = {
+            .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .label = words[i]};
 
         options.data_len = i % 3 == 2 ? 0 : strlen(words[i]);
         options.data = words[i];
@@ -382,7 +384,7 @@ void dlt_case_data_or_a_refusal(struct dlt_run *run)
     static const unsigned char data[DLOCK_DATA_MAX + 1];
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_options options = {.struct_size = sizeof options};
+    struct dlock_options options = {.struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS};
     bool able = (dlock_client_caps(client) & DLOCK_CAP_DATA) != 0;
     struct dlock_handle *lock = NULL;
 

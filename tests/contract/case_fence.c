@@ -114,7 +114,8 @@ void dlt_case_fence_over_processes(struct dlt_run *run)
 void dlt_case_fence_on_demand(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock_options options = {.struct_size = sizeof options, .fence = DLOCK_ON};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .fence = DLOCK_ON};
     int has_fence = (dlock_client_caps(client) & DLOCK_CAP_FENCE) != 0;
     struct dlock_handle *lock = NULL;
 

@@ -10,6 +10,7 @@ static struct dlock_handle *keeper(const struct dlt_run *run, struct dlock_clien
                                    int64_t keep_ms, int64_t limit)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .label = "keeper",
                                     .keep_ms = keep_ms,
@@ -152,7 +153,7 @@ void dlt_case_keep_or_a_refusal(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_options options = {.struct_size = sizeof options};
+    struct dlock_options options = {.struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS};
     struct dlock_handle *lock = NULL;
 
     options.keep_ms = INT64_C(7) * 86400000 + 1;

@@ -12,8 +12,10 @@
 static struct dlock_handle *semaphore(const struct dlt_run *run, struct dlock_client *client,
                                       int64_t limit)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .op_timeout_ms = dlt_op_timeout_ms(run), .limit = limit};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .op_timeout_ms = dlt_op_timeout_ms(run),
+                                    .limit = limit};
 
     return dlt_lock_with(run, client, "x", &options);
 }
@@ -326,7 +328,7 @@ void dlt_case_limit_or_a_refusal(struct dlt_run *run)
     static const int64_t bad[] = {-1, DLOCK_LIMIT_MAX + 1, INT64_MAX};
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlt_name name = dlt_name(run, "x");
-    struct dlock_options options = {.struct_size = sizeof options};
+    struct dlock_options options = {.struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS};
     struct dlock_handle *lock = NULL;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -276,6 +276,7 @@ void dlt_case_handoff_is_kept_as_asked(struct dlt_run *run)
     struct dlock_client *client = dlt_client(run, lease.text);
     int64_t ttl_ms = dlt_kept_ttl_ms(run);
     struct dlock_options hold = {.struct_size = sizeof hold,
+                                 .wait_ms = DLOCK_AS_OPTIONS,
                                  .ttl_ms = ttl_ms,
                                  .op_timeout_ms = dlt_op_timeout_ms(run),
                                  .max_hold_ms = 1000};

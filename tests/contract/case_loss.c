@@ -47,6 +47,7 @@ void dlt_case_loss_by_expiry(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .ttl_ms = 400, /* it is to run out */
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .renew = DLOCK_OFF,

@@ -84,7 +84,7 @@ void dlt_case_misuse_of_options(struct dlt_run *run)
     REFUSED(client, .label = "12345678901234567890123456789012345678901234567890123456789012345");
     lock = dlt_lock(run, client, "x", 0);
     DLT_STATUS(dlock_timedlock(lock, -4, &dlt_err), DLOCK_INVALID);
-    DLT_STATUS(dlock_acquire(lock, (enum dlock_mode)2, DLOCK_TRY, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_acquire(lock, (enum dlock_mode)2, 0, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_timedlock(lock, INT64_MIN, &dlt_err), DLOCK_INVALID);
     DLT_OK(dlock_timedlock(lock, INT64_MAX, &dlt_err));
     dlock_free(lock);
@@ -114,7 +114,8 @@ static void longest_taken(const struct dlt_run *run, struct dlock_client *client
 /* The longest ttl that the client has for a lock. What is longer is refused in words. */
 static int64_t longest_find(struct dlock_client *client, int64_t refused_ms)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = refused_ms};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = refused_ms};
     int64_t least_ms = dlt_ttl(client, 50);
     struct dlock_handle *lock = NULL;
 
@@ -135,7 +136,8 @@ static int64_t longest_find(struct dlock_client *client, int64_t refused_ms)
 static int64_t longest_asked(const struct dlt_run *run, struct dlock_client *client,
                              int64_t refused_ms)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = refused_ms};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = refused_ms};
     struct dlt_name name = dlt_name(run, "x");
     struct dlock_handle *lock = NULL;
 

@@ -92,7 +92,8 @@ static void want_told(struct dlock_client *client, const struct dlt_name *name,
 void dlt_case_observe_several(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock_options options = {.struct_size = sizeof options, .limit = 3};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .limit = 3};
     struct dlock_handle *locks[2] = {NULL, NULL};
     struct dlt_name name = dlt_name(run, "x");
 

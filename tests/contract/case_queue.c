@@ -222,7 +222,8 @@ static void shown_are(struct line *line, const struct arrival *arrivals, uint32_
 static void arrival_make(struct line *line, struct arrival *arrival, struct dlt_waiter *waiter,
                          uint32_t i)
 {
-    const struct dlock_options options = {.struct_size = sizeof options, .label = arrival->label};
+    const struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .label = arrival->label};
 
     dlock_free(line->locks[i]);
     line->locks[i] = dlt_lock_with(line->run, line->clients[i], "x", &options);
@@ -417,7 +418,7 @@ struct crowd {
 static void *crowd_member(void *arg)
 {
     struct crowd *crowd = arg;
-    struct dlock_options options = {.struct_size = sizeof options};
+    struct dlock_options options = {.struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS};
     int me = atomic_fetch_add(&crowd->next, 1);
     struct dlock_handle *lock = NULL;
 

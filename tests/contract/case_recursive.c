@@ -11,6 +11,7 @@
 static struct dlock_handle *recursive_lock(const struct dlt_run *run, struct dlock_client *client)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .recursive = DLOCK_ON};
 

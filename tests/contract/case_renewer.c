@@ -60,8 +60,10 @@ void dlt_case_renewer_stops_at_max_hold(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
     const int64_t kept_ms = dlt_kept_ttl_ms(run), hold_ms = kept_ms + 1000;
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = kept_ms, .max_hold_ms = hold_ms};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = kept_ms,
+                                    .max_hold_ms = hold_ms};
     struct dlock_handle *lock = dlt_lock_with(run, client, "x", &options);
     struct dlock_handle *next = dlt_lock(run, other, "x", 0);
     struct dlock_notice event = {.struct_size = sizeof event};
@@ -89,8 +91,10 @@ void dlt_case_renewer_stops_at_max_hold(struct dlt_run *run)
 void dlt_case_renewer_stops_within_the_lease(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL);
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = dlt_kept_ttl_ms(run), .max_hold_ms = 500};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = dlt_kept_ttl_ms(run),
+                                    .max_hold_ms = 500};
     struct dlock_handle *lock = dlt_lock_with(run, client, "x", &options);
     struct dlock_notice event = {.struct_size = sizeof event};
     int64_t start_ns = 0;

@@ -32,6 +32,7 @@ static struct dlock_set *set_new(const struct dlt_run *run, struct dlock_client 
                                  const char *letters, int64_t ttl_ms)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .op_timeout_ms = dlt_op_timeout_ms(run)};
     struct dlock_set *set = NULL;
     struct names names;
@@ -46,8 +47,10 @@ static struct dlock_set *set_new(const struct dlt_run *run, struct dlock_client 
 static struct dlock_set *set_keeping(const struct dlt_run *run, struct dlock_client *client,
                                      const char *letters)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .op_timeout_ms = dlt_op_timeout_ms(run), .keep_ms = 60000};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .op_timeout_ms = dlt_op_timeout_ms(run),
+                                    .keep_ms = 60000};
     struct dlock_set *set = NULL;
     struct names names;
 
@@ -58,7 +61,7 @@ static struct dlock_set *set_keeping(const struct dlt_run *run, struct dlock_cli
 
 static enum dlock_status set_try(struct dlock_set *set)
 {
-    return dlock_set_acquire(set, DLOCK_EXCLUSIVE, DLOCK_TRY, &dlt_err);
+    return dlock_set_acquire(set, DLOCK_EXCLUSIVE, 0, &dlt_err);
 }
 
 /* As dlt_times_out. The wait that ended so is one for the best. */
@@ -425,7 +428,7 @@ void dlt_case_set_misuse(struct dlt_run *run)
     dlock_set_cancel(NULL);
     dlock_set_free(NULL);
     DLT_OK(dlock_set_new(client, names, NULL, DLOCK_SET_MAX, NULL, &set, &dlt_err));
-    DLT_STATUS(dlock_set_acquire(set, (enum dlock_mode)7, DLOCK_TRY, &dlt_err), DLOCK_INVALID);
+    DLT_STATUS(dlock_set_acquire(set, (enum dlock_mode)7, 0, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_set_acquire(set, DLOCK_EXCLUSIVE, -4, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_set_renew(set, 1, &dlt_err), DLOCK_INVALID);
     DLT_STATUS(dlock_set_unlock(set, &dlt_err), DLOCK_NOT_HELD);

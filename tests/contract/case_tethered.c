@@ -48,6 +48,7 @@ static void ends_by_itself(struct dlt_run *run, const struct dlock_options *opti
 void dlt_case_tethered_ends_with_the_claim(struct dlt_run *run)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .ttl_ms = 1500, /* it is to run out */
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .renew = DLOCK_OFF};
@@ -61,6 +62,7 @@ void dlt_case_tethered_ends_with_the_claim(struct dlt_run *run)
 void dlt_case_tethered_ends_at_max_hold(struct dlt_run *run)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .ttl_ms = 5000,
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .max_hold_ms = 1000};

@@ -85,7 +85,7 @@ void dlt_case_time_of_the_options(struct dlt_run *run)
     struct dlock_handle *by_option = dlt_lock_with(run, client, "x", &options);
     struct dlock_handle *just_tries = NULL;
 
-    options.wait_ms = DLOCK_TRY;
+    options.wait_ms = 0;
     just_tries = dlt_lock_with(run, client, "x", &options);
     DLT_OK(dlock_trylock(holder, &dlt_err));
     options_check(by_default, 200);

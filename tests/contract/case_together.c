@@ -22,7 +22,8 @@ static void set_up(struct together *all, struct dlt_run *run)
     all->client = dlt_client(run, NULL);
     all->other = dlt_client(run, NULL);
     for (int i = 0; i < TOGETHER; i++) {
-        struct dlock_options options = {.struct_size = sizeof options, .user = &all->done[i]};
+        struct dlock_options options = {
+            .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .user = &all->done[i]};
         char suffix[16];
 
         (void)snprintf(suffix, sizeof suffix, "%d", i);
@@ -50,7 +51,7 @@ static void start_all(struct together *all, enum dlock_op op)
 
     for (int i = 0; i < TOGETHER; i++) {
         all->done[i].lock = NULL;
-        DLT_OK(dlock_op_start(all->locks[i], op, DLOCK_TRY, &dlt_err));
+        DLT_OK(dlock_op_start(all->locks[i], op, 0, &dlt_err));
     }
     for (int i = 0; i < TOGETHER; i++) {
         DLT_CHECK(dlt_event_await(all->client, &notice, LONG_MS), "%d of %d notices came", i,

@@ -221,8 +221,10 @@ struct dlock_handle *dlt_lock_with(const struct dlt_run *run, struct dlock_clien
 struct dlock_handle *dlt_lock(const struct dlt_run *run, struct dlock_client *client,
                               const char *suffix, int64_t ttl_ms)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = ttl_ms, .op_timeout_ms = dlt_op_timeout_ms(run)};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = ttl_ms,
+                                    .op_timeout_ms = dlt_op_timeout_ms(run)};
 
     return dlt_lock_with(run, client, suffix, &options);
 }
@@ -231,6 +233,7 @@ struct dlock_handle *dlt_lease(const struct dlt_run *run, struct dlock_client *c
                                const char *suffix, int64_t ttl_ms)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .ttl_ms = ttl_ms,
                                     .op_timeout_ms = dlt_op_timeout_ms(run),
                                     .renew = DLOCK_OFF};

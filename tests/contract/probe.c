@@ -13,7 +13,8 @@
 static enum dlock_status attempt(const struct dlt_run *run, struct dlock_client *client,
                                  const char *suffix, int64_t ttl_ms)
 {
-    const struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = ttl_ms};
+    const struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = ttl_ms};
     const struct dlt_name name = dlt_name(run, suffix);
     struct dlock_handle *lock = NULL;
     enum dlock_status status = dlock_new(client, name.text, name.len, &options, &lock, &dlt_err);

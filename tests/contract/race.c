@@ -158,7 +158,8 @@ static void *racer_main(void *arg)
 static struct dlock_handle *racer_lock(const struct dlt_race *race, struct dlock_client *client,
                                        unsigned thread, int name)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 2000};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .op_timeout_ms = 2000};
     struct dlock_handle *lock = NULL;
     char text[64];
     int len = snprintf(text, sizeof text, "%srace%d", race->prefix, name);

@@ -41,6 +41,7 @@ static void tell_acquired(const struct dlt_words *words, enum dlock_status statu
 static void do_new(struct dlt_words *words)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .op_timeout_ms = dlt_op_timeout_ms(words->role->run)};
     const char *name = dlt_words_next(words);
 
@@ -56,6 +57,7 @@ static void do_new(struct dlt_words *words)
 static void do_semaphore(struct dlt_words *words)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .op_timeout_ms = dlt_op_timeout_ms(words->role->run)};
     const char *name = dlt_words_next(words);
 

@@ -96,7 +96,8 @@ static void *worker_run(void *arg)
 {
     struct dlt_storm_worker *worker = arg;
     struct dlt_storm *storm = worker->storm;
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = storm->ttl_ms};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = storm->ttl_ms};
     struct dlock_handle *lock = NULL;
     char name[16];
 

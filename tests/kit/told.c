@@ -27,7 +27,8 @@ static void want(enum dlock_status status, const char *what)
 
 static struct dlock_handle *lock_new(struct dlock_client *client, int name)
 {
-    const struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 300000};
+    const struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = 300000};
     struct dlock_handle *lock = NULL;
     char text[16];
 
@@ -110,7 +111,7 @@ static void try_by_operation(struct dlock_handle *lock)
     struct pollfd fd = {.fd = dlock_client_fd(waiter), .events = POLLIN};
     struct dlock_notice notice = {.struct_size = sizeof notice};
 
-    want(dlock_op_start(lock, DLOCK_OP_LOCK, DLOCK_TRY, NULL), "start");
+    want(dlock_op_start(lock, DLOCK_OP_LOCK, 0, NULL), "start");
     if (poll(&fd, 1, LONG_MS) != 1 || dlt_notice_take(waiter, &notice, NULL) != 1 ||
         notice.status != DLOCK_BUSY)
         want(DLOCK_INTERNAL, "a try of a held name");

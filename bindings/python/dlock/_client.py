@@ -87,13 +87,13 @@ class Client:
         """
         key, left = name_bytes(name), timeout_ms_of(timeout)
         while True:
-            part = 0 if left == c.TRY else _SLICE_MS if left < 0 else min(left, _SLICE_MS)
+            part = _SLICE_MS if left < 0 else min(left, _SLICE_MS)
             found = Holders()
             result = found.call("dlock_client_observe", self.pointer(), key, known_fence, part)
             left = left if left < 0 else left - part
             if result[0] == NotHeld.status:
                 return []
-            if result[0] != Timeout.status or left in (0, c.TRY):
+            if result[0] != Timeout.status or left == 0:
                 check(result)
                 return found.views
 
@@ -180,12 +180,13 @@ def _opened(uri: bytes | None, options: c.ClientOptions) -> int | None:
 
 def _end_of_opening(client: int | None) -> tuple[int, str]:
     """Waits for the one notice of a new client: (status, message)."""
-    notice, error = c.sized(c.Notice), c.sized(c.Error)
+    notice = c.sized(c.Notice)
     poll = select.poll()
     poll.register(c.library.dlock_client_fd(client), select.POLLIN)
-    while c.library.dlock_client_next(client, ctypes.byref(notice), ctypes.byref(error)) != 1:
+    while not notice.kind:
         poll.poll()
-    return notice.status, c.text_of(error) if notice.status else ""
+        check(c.call("dlock_client_next", client, ctypes.byref(notice)))
+    return notice.status, c.text_of(notice.error) if notice.status else ""
 
 
 def name_bytes(name: Name) -> bytes:

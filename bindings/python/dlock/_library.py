@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 SONAME = "libdlock.so.0"
 
-FOREVER, TRY, WAIT = -1, -2, -3
+TRY, FOREVER, AS_OPTIONS = 0, -1, -2
 EXCLUSIVE, SHARED = 0, 1
 ON, OFF = 1, 2
 NOT_KNOWN = 0xFFFFFFFF

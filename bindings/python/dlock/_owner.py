@@ -99,6 +99,7 @@ class Owner(Generic[N]):
         self._acquired = False  # in process _pid, and not released
         self._functions = c.functions_of(self._prefix)
         options = self._options = c.sized(c.Options)
+        options.wait_ms = c.AS_OPTIONS
         for field, seconds in (("ttl", ttl), ("max_hold", max_hold), ("keep", keep),
                                ("op_timeout", op_timeout)):
             setattr(options, field + "_ms", 0 if seconds is None else ms_of(seconds, field))

@@ -20,7 +20,7 @@ def ms_of(seconds: float, what: str) -> int:
 
 def timeout_ms_of(timeout: float | None) -> int:
     if timeout is None:
-        return c.WAIT
+        return c.AS_OPTIONS
     if timeout == 0:
         return c.TRY
     return c.FOREVER if timeout == math.inf else ms_of(timeout, "timeout")

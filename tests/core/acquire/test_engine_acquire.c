@@ -234,7 +234,8 @@ Test(acquire, C3_a_waiter_takes_it_again_after_a_late_grant)
 
 Test(acquire, C3_just_enough_is_enough)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .renew = DLOCK_OFF};
     struct dlock_handle *still = dlt_engine_lock(&engine, NAME, &options);
     struct dlt_call call;
 
@@ -296,7 +297,8 @@ Test(acquire, C8_making_a_short_lease_longer_does_not_last_longer)
 {
     struct dlock_client *rival = dlt_engine_rival(&engine);
     struct dlock_handle *theirs = dlt_rival_hold(rival, NAME, DLOCK_EXCLUSIVE);
-    struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .renew = DLOCK_OFF};
     struct dlock_handle *still = dlt_engine_lock(&engine, NAME, &options);
     struct dlt_call call;
 
@@ -316,7 +318,8 @@ Test(acquire, C7_nobody_renews_what_is_still_being_acquired)
 {
     struct dlock_client *rival = dlt_engine_rival(&engine);
     struct dlock_handle *theirs = dlt_rival_hold(rival, NAME, DLOCK_EXCLUSIVE);
-    struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .renew = DLOCK_OFF};
     struct dlock_handle *still = dlt_engine_lock(&engine, NAME, &options);
     struct dlt_call call;
 

@@ -302,7 +302,8 @@ Test(queue, a_lease_of_a_queue_is_soon_extended_to_the_ttl)
 
 Test(queue, without_a_renewer_it_is_extended_before_it_is_handed_out)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .renew = DLOCK_OFF};
     struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     struct dlock_handle *lock = dlt_engine_lock(&engine, "a", &options);
     struct dlt_call call;
@@ -316,7 +317,8 @@ Test(queue, without_a_renewer_it_is_extended_before_it_is_handed_out)
 
 Test(queue, off_means_no_place_in_the_store)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .queue = DLOCK_OFF};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .queue = DLOCK_OFF};
     struct dlock_handle *held = dlt_rival_hold(rival, "a", DLOCK_EXCLUSIVE);
     struct dlock_handle *lock = dlt_engine_lock(&engine, "a", &options);
     struct memory_seen seen;

@@ -193,7 +193,8 @@ Test(store, C8_what_does_not_pass_by_itself_ends_a_wait_at_once)
 
 Test(store, C6_a_lazy_client_finds_out_later_that_there_are_no_fences)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .fence = DLOCK_ON};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .fence = DLOCK_ON};
     struct dlock_handle *lock;
 
     plugin = *dlock_plugin_memory_hooked();

@@ -156,7 +156,8 @@ static const char *wait_and_share(struct dlock_handle *lock)
 
 static const char *walk(const struct dlt_setup *setup, const char *(*use)(struct dlock_handle *))
 {
-    struct dlock_options options = {.struct_size = sizeof options, .label = "mine"};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .label = "mine"};
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_handle *lock = NULL;
     enum dlock_status status = dlt_engine_try_open(&engine, "nomem", setup, &err);

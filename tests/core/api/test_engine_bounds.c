@@ -160,7 +160,7 @@ static void takes_forever(int64_t timeout_ms)
     cr_assert_eq(dlock_client_observe(engine.client, "job", 3, 0, timeout_ms, ignored, NULL, NULL),
                  DLOCK_OK);
     cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
-    cr_assert_eq(dlock_acquire(limited, DLOCK_EXCLUSIVE, DLOCK_WAIT, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_acquire(limited, DLOCK_EXCLUSIVE, DLOCK_AS_OPTIONS, NULL), DLOCK_OK);
     cr_assert_eq(dlock_op_start(started, DLOCK_OP_LOCK, timeout_ms, NULL), DLOCK_OK);
     cr_assert_eq(dlock_set_new(engine.client, names, NULL, 2, NULL, &set, NULL), DLOCK_OK);
     cr_assert_eq(dlock_set_acquire(set, DLOCK_EXCLUSIVE, timeout_ms, NULL), DLOCK_OK);

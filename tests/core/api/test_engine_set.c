@@ -33,6 +33,7 @@ TestSuite(set, .init = set_up, .fini = tear_down);
 static void set_make(const char *const *names, size_t count, enum dlock_tri renew)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .ttl_ms = ttl_ms,
                                     .op_timeout_ms = 250,
                                     .renew = renew,
@@ -109,7 +110,7 @@ Test(set, C18_C4_what_could_not_be_given_back_is_told)
 {
     static const char *const names[] = {"a", "b", "c", "d"};
     struct dlock_handle *held = dlt_rival_hold(rival, "d", DLOCK_EXCLUSIVE);
-    struct work work = {.timeout_ms = DLOCK_TRY};
+    struct work work = {.timeout_ms = 0};
     struct memory_seen last;
 
     set_make(names, 4, DLOCK_DEFAULT);
@@ -131,7 +132,7 @@ Test(set, C18_C4_what_could_not_be_given_back_is_told)
 static void refused_ends(enum dlock_status of_b, enum dlock_status of_undo,
                          enum dlock_status wanted)
 {
-    struct work work = {.timeout_ms = DLOCK_TRY};
+    struct work work = {.timeout_ms = 0};
     unsigned undone = dlt_calls(&engine, MEMORY_UNLOCK);
 
     dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_REFUSE,
@@ -249,7 +250,7 @@ Test(set, C18_C22_a_set_that_is_whole_keeps_its_names)
 
     keep_ms = 60000;
     set_make(names, 2, DLOCK_DEFAULT);
-    cr_assert_eq(dlock_set_acquire(set, DLOCK_EXCLUSIVE, DLOCK_TRY, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_set_acquire(set, DLOCK_EXCLUSIVE, 0, NULL), DLOCK_OK);
     cr_assert_eq(dlock_set_unlock(set, NULL), DLOCK_OK);
     cr_assert_eq(dlock_new(rival, "a", 1, NULL, &other, NULL), DLOCK_OK);
     cr_assert_eq(dlock_trylock(other, NULL), DLOCK_BUSY);
@@ -306,7 +307,7 @@ Test(set, C3_C18_a_short_lease_of_the_queue_is_enough)
 Test(set, C3_C18_one_try_is_not_repeated)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
-    struct work work = {.timeout_ms = DLOCK_TRY};
+    struct work work = {.timeout_ms = 0};
 
     set_make(names, 6, DLOCK_OFF);
     dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_SLOW, (struct memory_fault){.ms = 200, .times = 6});

@@ -74,7 +74,7 @@ Test(structures, C19_a_notice_that_stays_in_the_queue)
     cr_assert_eq(dlt_notice_take(engine.client, &zeroed, &err), -1);
     expect_named("dlock_notice");
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, held, 0), DLOCK_OK);
-    cr_assert_eq(dlock_op_start(other, DLOCK_OP_LOCK, DLOCK_TRY, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_op_start(other, DLOCK_OP_LOCK, 0, NULL), DLOCK_OK);
     dlt_settle();
     cr_assert_eq(dlt_notice_take(engine.client, &zeroed, &err), -1);
     expect_named("dlock_notice");

@@ -56,8 +56,10 @@ static void want(enum dlock_status status, const char *what)
 
 static struct dlock_handle *lock_new(struct dlock_client *of, int i, void *user)
 {
-    const struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 3600000, .user = user};
+    const struct dlock_options options = {.struct_size = sizeof options,
+                                          .wait_ms = DLOCK_AS_OPTIONS,
+                                          .ttl_ms = 3600000,
+                                          .user = user};
     struct dlock_handle *lock = NULL;
     char name[16];
 

@@ -148,7 +148,8 @@ static void silent_store(void)
 
     begin(NULL);
     for (int i = 0; i < HANDLES; i++) {
-        struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 1000};
+        struct dlock_options options = {
+            .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .op_timeout_ms = 1000};
         char name[8];
 
         (void)snprintf(name, sizeof name, "%d", i);
@@ -156,7 +157,7 @@ static void silent_store(void)
     }
     (void)memory_hooks_fault("async", MEMORY_TRYLOCK, &silent);
     for (int i = 0; i < HANDLES; i++)
-        start(locks[i], DLOCK_OP_LOCK, DLOCK_TRY);
+        start(locks[i], DLOCK_OP_LOCK, 0);
     for (int i = 0; i < HANDLES && bad == 0; i++) {
         enum dlock_status status = done_status();
 
@@ -207,7 +208,8 @@ static void doubtful(void)
 {
     struct memory_fault refused = {
         .kind = MEMORY_REFUSE, .status = DLOCK_UNAVAILABLE, .times = 100000};
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 900};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = 900};
     struct dlock_notice notice;
     struct dlock_handle *lock;
 

@@ -148,7 +148,8 @@ Test(async, C19_2_a_cancelled_wait_for_a_session_ends_at_once)
 /* Holders of a semaphore hand nothing on: there is nothing to wait for. */
 Test(async, C21_an_operation_asks_the_store_of_a_semaphore_at_once)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .limit = 2};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .limit = 2};
     struct dlock_handle *held, *waiting;
 
     open_memory(NULL);

@@ -23,8 +23,10 @@ static enum dlock_status done[MANY];
 /* The handle whose DONE sets done[i]. op_timeout_ms: 0: the client's. */
 static struct dlock_handle *lock_of(int i, int64_t op_timeout_ms)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .op_timeout_ms = op_timeout_ms, .user = &done[i]};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .op_timeout_ms = op_timeout_ms,
+                                    .user = &done[i]};
 
     return dlt_engine_lock(&engine, (const char[]){(char)('a' + i), '\0'}, &options);
 }
@@ -143,7 +145,7 @@ Test(batch, BAT_1_each_has_its_own_outcome)
 
     taken[0] = dlt_rival_hold(rival, "c", DLOCK_EXCLUSIVE);
     taken[1] = dlt_rival_hold(rival, "d", DLOCK_EXCLUSIVE);
-    start_together(DLOCK_OP_LOCK, DLOCK_TRY);
+    start_together(DLOCK_OP_LOCK, 0);
     for (int i = 0; i < MANY; i++)
         cr_assert_eq(done[i], i == 2 || i == 3 ? DLOCK_BUSY : DLOCK_OK, "%d", i);
     for (int i = 0; i < 2; i++)
@@ -163,7 +165,7 @@ Test(batch, BAT_2_a_batch_that_is_cut_is_repeated)
     start_together(DLOCK_OP_UNLOCK, 0);
     run(1000);
     all_are(DLOCK_OK);
-    start_together(DLOCK_OP_LOCK, DLOCK_TRY);
+    start_together(DLOCK_OP_LOCK, 0);
     all_are(DLOCK_OK);
 }
 
@@ -172,11 +174,11 @@ Test(batch, C4_without_an_answer_the_outcome_is_unknown)
 {
     (void)memory_hooks_fault("batch", MEMORY_TRYLOCK,
                              &(struct memory_fault){.kind = MEMORY_LOST_REPLY, .times = 1000});
-    start_together(DLOCK_OP_LOCK, DLOCK_TRY);
+    start_together(DLOCK_OP_LOCK, 0);
     run(5000);
     all_are(DLOCK_UNKNOWN);
     memory_hooks_heal("batch", MEMORY_TRYLOCK);
-    start_together(DLOCK_OP_LOCK, DLOCK_TRY);
+    start_together(DLOCK_OP_LOCK, 0);
     all_are(DLOCK_OK);
 }
 
@@ -186,10 +188,10 @@ Test(batch, C4_C19_after_a_silence_the_locks_are_given_back)
 {
     (void)memory_hooks_fault("batch", MEMORY_TRYLOCK,
                              &(struct memory_fault){.kind = MEMORY_LOST_REPLY, .ms = 2000});
-    start_together(DLOCK_OP_LOCK, DLOCK_TRY);
+    start_together(DLOCK_OP_LOCK, 0);
     run(2200);
     all_are(DLOCK_UNKNOWN);
-    start_together(DLOCK_OP_LOCK, DLOCK_TRY);
+    start_together(DLOCK_OP_LOCK, 0);
     all_are(DLOCK_OK);
 }
 
@@ -211,7 +213,7 @@ Test(batch, C8_C19_each_of_many_leaves_the_queue)
     for (int i = 0; i < MANY; i++)
         dlock_free(taken[i]);
     dlock_client_close(rival);
-    start_together(DLOCK_OP_LOCK, DLOCK_TRY);
+    start_together(DLOCK_OP_LOCK, 0);
     all_are(DLOCK_OK);
 }
 
@@ -222,7 +224,7 @@ Test(batch, C8_a_silent_store_is_found_out_once)
         "batch", MEMORY_TRYLOCK,
         &(struct memory_fault){
             .kind = MEMORY_REFUSE, .status = DLOCK_UNAVAILABLE, .ms = 2000, .times = 1000});
-    start_together(DLOCK_OP_LOCK, DLOCK_TRY);
+    start_together(DLOCK_OP_LOCK, 0);
     run(4100);
     all_are(DLOCK_UNAVAILABLE);
     memory_hooks_heal("batch", MEMORY_TRYLOCK);
@@ -306,7 +308,8 @@ Test(batch, C19_releases_do_not_wait_for_a_queue_entry)
 /* Waiters that get no lease by a hand-off are no reason for exchanges of their own. */
 Test(batch, C19_releases_share_an_exchange_where_no_lease_is_handed_on)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 20000};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = 20000};
     struct dlock_handle *next =
         dlt_engine_lock(&engine, "a", &options); /* another ttl: no hand-off */
 

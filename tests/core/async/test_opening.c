@@ -62,7 +62,7 @@ static void says_later_that_the_server_is_silent(const char *uri)
                  dlock_status_name((int)notice.status));
     (void)dlt_ok(strstr(notice.error.message, "127.0.0.1") != NULL, "its text names the server: %s",
                  notice.error.message);
-    status = dlock_op_start(lock, DLOCK_OP_LOCK, DLOCK_TRY, &err);
+    status = dlock_op_start(lock, DLOCK_OP_LOCK, 0, &err);
     (void)dlt_ok(status == DLOCK_OK && next(client, &notice, &err) == DLOCK_NOTICE_DONE &&
                      notice.status == DLOCK_UNAVAILABLE,
                  "an operation tries to connect by itself: %s",

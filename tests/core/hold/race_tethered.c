@@ -45,7 +45,8 @@ static void lease_end(struct dlock_handle *lock)
 
 static struct dlock_handle *take_and_end(unsigned round)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .renew = DLOCK_OFF};
     struct dlock_handle *lock = dlt_engine_lock(&engine, "a", &options);
     enum dlock_status status = dlock_trylock(lock, NULL);
 
@@ -87,7 +88,8 @@ static void callback_unlocks(struct dlt_engine *e, const struct dlock_notice *ev
 
 static void renew_against_the_end(unsigned round)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .renew = DLOCK_OFF};
     struct dlock_handle *lock = dlt_engine_lock(&engine, "a", &options);
     enum dlock_status status = dlock_trylock(lock, NULL);
     struct dlt_call renew;

@@ -17,6 +17,7 @@ static struct dlock_handle *lock;
 static void begin(enum dlock_tri renew, int64_t op_timeout_ms)
 {
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .ttl_ms = TTL_MS,
                                     .op_timeout_ms = op_timeout_ms,
                                     .renew = renew};

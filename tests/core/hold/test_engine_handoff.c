@@ -78,7 +78,7 @@ Test(handoff, C7_a_lease_whose_token_was_shown_stays)
 
 static void data_stay(const char *of_giver, const char *of_taker)
 {
-    struct dlock_options options = {.struct_size = sizeof options};
+    struct dlock_options options = {.struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS};
 
     begin(NULL);
     dlock_free(giver);
@@ -198,7 +198,8 @@ Test(handoff, off_sends_every_release_to_the_store)
 
 Test(handoff, another_ttl_is_another_lease)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 10000};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = 10000};
 
     begin(NULL);
     dlock_free(taker);

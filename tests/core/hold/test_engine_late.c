@@ -18,8 +18,10 @@ static enum dlock_status unlocked[2];
 
 static struct dlock_handle *take(const char *name)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = TTL_MS, .op_timeout_ms = 600};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = TTL_MS,
+                                    .op_timeout_ms = 600};
     struct dlock_handle *lock = dlt_engine_lock(&engine, name, &options);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);

@@ -20,6 +20,7 @@ static int user;
 static void begin(const struct dlt_setup *setup, struct dlock_options options)
 {
     options.struct_size = sizeof options;
+    options.wait_ms = DLOCK_AS_OPTIONS;
     options.user = &user;
     dlt_engine_open(&engine, "loss", setup);
     lock = dlt_engine_lock(&engine, NAME, &options);

@@ -71,6 +71,7 @@ static struct dlock_handle *take(const char *name, struct dlock_options options)
     struct dlock_handle *lock;
 
     options.struct_size = sizeof options;
+    options.wait_ms = DLOCK_AS_OPTIONS;
     lock = dlt_engine_lock(&engine, name, &options);
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
     return lock;

@@ -94,7 +94,8 @@ static struct dlock_handle *other;
 /* Made before the exchange begins, taken while it is under way. */
 static struct dlock_handle *brief_lock(enum dlock_tri renew)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 1000, .renew = renew};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = 1000, .renew = renew};
 
     return dlt_engine_lock(&engine, "c", &options);
 }

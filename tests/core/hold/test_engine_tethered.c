@@ -39,6 +39,7 @@ static void end(void)
 static struct dlock_handle *lock_new(const char *name, struct dlock_options options)
 {
     options.struct_size = sizeof options;
+    options.wait_ms = DLOCK_AS_OPTIONS;
     options.ttl_ms = TTL;
     return dlt_engine_lock(&engine, name, &options);
 }

@@ -103,7 +103,8 @@ Test(unlock, C4_a_definite_failure_may_be_repeated_too)
 /* Nothing was kept then, and OK would say that something was. */
 Test(unlock, C22_a_lease_that_ended_before_a_release_was_executed_is_lost)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .keep_ms = 600000};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .keep_ms = 600000};
     struct dlock_handle *keeper = dlt_engine_lock(&engine, "kept", &options);
     struct dlt_call call;
 
@@ -130,7 +131,8 @@ Test(unlock, C22_a_lease_that_ended_before_a_release_was_executed_is_lost)
  * nobody can repeat it any more. */
 static struct dlock_handle *kept_in_vain(void)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .keep_ms = 600000};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .keep_ms = 600000};
     struct dlock_handle *keeper = dlt_engine_lock(&engine, "kept", &options);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_OK);
@@ -180,7 +182,8 @@ Test(unlock, FGT_1_C22_an_attempt_ends_with_its_client)
 /* Nothing is left to be kept. */
 Test(unlock, FGT_1_C22_an_attempt_ends_with_the_time_that_it_was_to_keep)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .keep_ms = 1000};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .keep_ms = 1000};
     struct dlock_handle *keeper = dlt_engine_lock(&engine, "kept", &options);
 
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, keeper, 0), DLOCK_OK);

@@ -173,6 +173,7 @@ Test(combine, BAT_3_deadlines_that_are_far_apart_share_no_exchange)
     dlt_fault(&engine, MEMORY_TRYLOCK, MEMORY_HELD_REPLY, (struct memory_fault){.times = FRONT});
     for (int i = 0; i < MANY; i++) {
         struct dlock_options options = {.struct_size = sizeof options,
+                                        .wait_ms = DLOCK_AS_OPTIONS,
                                         .op_timeout_ms = i % 2 == 0 ? 2000 : 500};
 
         dlock_free(locks[i]);

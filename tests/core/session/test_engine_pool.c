@@ -372,7 +372,8 @@ Test(pool, waiters_do_not_eat_the_connections_of_others)
 /* The store's server was restarted: every connection that idles is dead. */
 Test(pool, stale_sessions_are_invisible_to_trylock_and_unlock)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .renew = DLOCK_OFF};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .renew = DLOCK_OFF};
     struct dlock_handle *lock;
 
     begin(NULL);

@@ -163,8 +163,8 @@ Test(refused, a_store_that_refuses_more_is_asked_each_second_by_one_for_all)
 /* Who waits for its turn to ask learns that it may, though who was refused does not wait on. */
 Test(refused, a_refusal_makes_room_for_the_next_in_line)
 {
-    const struct dlock_options short_options = {.struct_size = sizeof short_options,
-                                                .op_timeout_ms = 500};
+    const struct dlock_options short_options = {
+        .struct_size = sizeof short_options, .wait_ms = DLOCK_AS_OPTIONS, .op_timeout_ms = 500};
     struct dlock_handle *theirs, *watched, *brief, *patient;
     struct dlock_client *rival;
     struct dlt_call watch, refused, try;

@@ -449,7 +449,8 @@ Test(session, held_locks_are_bounded_by_connections)
 
 Test(session, C14_a_claim_that_ran_out_during_a_ping_ends_the_session)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = 5000};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .op_timeout_ms = 5000};
     struct dlock_handle *a, *b;
     struct dlt_call renew;
 

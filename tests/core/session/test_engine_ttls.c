@@ -66,7 +66,8 @@ static void begin(const char *options)
 
 static struct dlock_handle *lock_of(int64_t ttl_ms)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = ttl_ms};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = ttl_ms};
 
     return dlt_engine_lock(&engine, "a", &options);
 }
@@ -128,8 +129,10 @@ Test(ttls, C14_the_renewer_renews_at_a_third_of_what_it_became)
 
 Test(ttls, an_op_timeout_that_is_given_stays)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 50, .op_timeout_ms = 33};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 50,
+                                    .op_timeout_ms = 33};
     struct dlock_handle *lock;
 
     begin(NULL);
@@ -207,7 +210,8 @@ Test(ttls, C14_renew_rounds_another_ttl)
 
 Test(ttls, more_than_the_most_is_CONFIG)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 39001};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = 39001};
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_handle *lock = NULL;
 

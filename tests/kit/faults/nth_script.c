@@ -129,7 +129,8 @@ static struct sight look(struct run *run)
 
 static bool client_open(struct run *run)
 {
-    const struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = TTL_MS};
+    const struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = TTL_MS};
     struct dlock_error err = DLOCK_ERROR_INIT;
 
     if (!judge(run, "open", dlock_client_open(run->script->uri, NULL, &run->client, &err), &err))

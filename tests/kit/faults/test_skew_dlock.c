@@ -80,7 +80,8 @@ struct pair {
 
 static bool pair_open(struct pair *pair, const struct store *store, const char *name)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = TTL_MS};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = TTL_MS};
     struct dlock_error err = DLOCK_ERROR_INIT;
 
     *pair = (struct pair){.uri = store->text};

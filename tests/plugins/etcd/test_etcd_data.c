@@ -43,8 +43,10 @@ static struct dlock_client *client_open(void)
 /* Nobody renews it but the test. */
 static struct dlock_handle *lock_new(struct dlock_client *client, const char *name)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = TTL_MS, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = TTL_MS,
+                                    .renew = DLOCK_OFF};
     struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, name, strlen(name), &options, &lock, &err) != DLOCK_OK)

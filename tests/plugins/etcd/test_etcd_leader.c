@@ -195,7 +195,10 @@ static void start(void)
     }
     for (unsigned i = 0; i < 2 * NAMES; i++) {
         struct worker *worker = &workers[i];
-        struct dlock_options own = {.struct_size = sizeof own, .ttl_ms = TTL_MS, .user = worker};
+        struct dlock_options own = {.struct_size = sizeof own,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = TTL_MS,
+                                    .user = worker};
 
         worker->name = i / 2;
         (void)snprintf(name, sizeof name, "name%u", worker->name);

@@ -254,7 +254,8 @@ static void name_at(unsigned node, int first, char name[16])
 static void names_are_kept_at_each_master(void)
 {
     struct dlock_client *client = client_open("");
-    struct dlock_options options = {.struct_size = sizeof options, .keep_ms = 60000};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .keep_ms = 60000};
     struct dlock_error err = DLOCK_ERROR_INIT;
     char name[16];
     unsigned kept = 0;
@@ -289,7 +290,7 @@ static void operations_at_others_go_on(struct dlock_client *client, const char *
 
     for (int i = 0; i <= TRIES; i++) {
         locks[i] = lock_of(client, i < TRIES ? silent : answers);
-        if (dlock_op_start(locks[i], DLOCK_OP_LOCK, DLOCK_TRY, &err) != DLOCK_OK)
+        if (dlock_op_start(locks[i], DLOCK_OP_LOCK, 0, &err) != DLOCK_OK)
             abort();
     }
     for (int i = 0; i <= TRIES;) {

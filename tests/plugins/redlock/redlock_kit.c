@@ -62,8 +62,10 @@ struct dlock_client *dlt_nodes_client(const struct dlt_nodes *nodes, const char 
 
 struct dlock_handle *dlt_lock(struct dlock_client *client, const char *name, bool keep)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = DLT_TTL_MS, .renew = keep ? DLOCK_ON : DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = DLT_TTL_MS,
+                                    .renew = keep ? DLOCK_ON : DLOCK_OFF};
     struct dlock_handle *lock = NULL;
 
     OK(dlock_new(client, name, strlen(name), &options, &lock, &dlt_err));

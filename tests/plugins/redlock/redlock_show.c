@@ -144,6 +144,7 @@ static int contender_main(const char *uri, unsigned number, int64_t end_ns)
     struct dlock_client *client = NULL;
     /* Half of them never ask again whether they still hold it. */
     struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
                                     .ttl_ms = 1000,
                                     .renew = number % 2 == 0 ? DLOCK_ON : DLOCK_OFF};
     char path[64];

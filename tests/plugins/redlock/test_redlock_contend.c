@@ -106,7 +106,8 @@ static void crowd_run(struct crowd *crowd, struct contender *contenders, void *(
 {
     cr_assert_eq(pthread_barrier_init(&crowd->gate, NULL, CONTENDERS), 0);
     for (unsigned i = 0; i < CONTENDERS; i++) {
-        struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 30000};
+        struct dlock_options options = {
+            .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = 30000};
         struct contender *c = &contenders[i];
 
         *c = (struct contender){

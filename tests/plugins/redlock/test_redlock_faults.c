@@ -132,8 +132,10 @@ Test(redlock_faults, C8_nobody_waits_for_nodes_that_hang)
 Test(redlock_faults, C9_connections_that_ended_are_made_anew_at_once)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "op_timeout=20s&spin=off", false);
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 60000,
+                                    .renew = DLOCK_OFF};
     struct dlock_handle *lock = NULL;
 
     OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));

@@ -40,8 +40,10 @@ static void expect_kept_within_guard(void)
 Test(redlock_guard, CRASH_SAFE_no_renewal_outlives_the_guard)
 {
     struct dlock_client *client = NULL, *other = NULL;
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 60000,
+                                    .renew = DLOCK_OFF};
     struct dlock_handle *lock = NULL, *adopter = NULL;
     char token[DLOCK_TOKEN_CHARS];
 
@@ -106,8 +108,10 @@ Test(redlock_guard, CRASH_SAFE_no_adoption_relies_on_more_than_the_guard)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "restart_guard=0&ttl=60s", false);
     struct dlock_client *other = dlt_nodes_client(&nodes, "restart_guard=3s&ttl=2s", false);
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 60000,
+                                    .renew = DLOCK_OFF};
     struct dlock_handle *lock = NULL, *adopter = NULL;
     char token[DLOCK_TOKEN_CHARS];
 
@@ -157,8 +161,10 @@ Test(redlock_guard, CRASH_SAFE_the_default_guard)
  * has run out. */
 Test(redlock_guard, CRASH_SAFE_the_default_guard_in_full, .timeout = 240)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 60000,
+                                    .renew = DLOCK_OFF};
     struct dlock_client *client = dlt_nodes_client(&nodes, "restart_guard=60s", false);
     struct dlock_client *rivals = dlt_nodes_client(&nodes, "restart_guard=60s", false);
     struct dlock_handle *lock = NULL, *rival = NULL;

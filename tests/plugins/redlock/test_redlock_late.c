@@ -64,8 +64,10 @@ Test(redlock_late, TRY_4_answers_after_the_time_of_a_node)
 {
     struct dlock_client *client =
         dlt_nodes_client(&nodes, "node_timeout=100ms&op_timeout=3s", false);
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 60000,
+                                    .renew = DLOCK_OFF};
     struct dlock_handle *lock = NULL;
     enum dlock_status status = DLOCK_OK;
 
@@ -119,8 +121,11 @@ Test(redlock_late, TRY_3_nothing_is_sent_again_once_the_answer_is_given)
 Test(redlock_late, C3_answers_after_the_ttl)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "node_timeout=5s&op_timeout=5s", false);
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 300, .op_timeout_ms = 5000, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 300,
+                                    .op_timeout_ms = 5000,
+                                    .renew = DLOCK_OFF};
     struct dlock_handle *lock = NULL;
 
     OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
@@ -192,8 +197,10 @@ Test(redlock_late, C4_a_late_grant_is_undone_before_the_next_use)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
     struct dlock_client *other = dlt_nodes_client(&nodes, NULL, true);
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 60000,
+                                    .renew = DLOCK_OFF};
     struct dlock_handle *lock = NULL, *taker = NULL, *next = dlt_lock(client, "y", false);
     char token[DLOCK_TOKEN_CHARS];
 
@@ -385,8 +392,10 @@ static long refusals(unsigned node)
 Test(redlock_late, UNL_1_a_node_that_goes_on_refusing_is_not_flooded)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "ttl=60s", false);
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 60000, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 60000,
+                                    .renew = DLOCK_OFF};
     struct dlock_handle *lock = NULL, *kept = NULL;
     int64_t start_ms = 0, took_ms = 0;
     long once_a_second = 0;

@@ -86,8 +86,10 @@ struct parties {
 
 static void parties_open(struct parties *parties)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 1000, .fence = DLOCK_ON};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 1000,
+                                    .fence = DLOCK_ON};
 
     for (int i = 0; i < 2; i++) {
         parties->clients[i] = dlt_nodes_client(&nodes, OPTIONS, false);
@@ -201,8 +203,10 @@ Test(redlock_numbers, C6_after_clocks_that_were_set_back, .timeout = 60)
 
 Test(redlock_numbers, C6_after_a_lease_that_ran_out_and_clocks_that_were_set_back, .timeout = 60)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .ttl_ms = 500, .renew = DLOCK_OFF};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = 500,
+                                    .renew = DLOCK_OFF};
     struct dlock_client *client = NULL;
     struct dlock_handle *lock = NULL;
 
@@ -265,8 +269,10 @@ Test(redlock_numbers, C6_after_a_lease_that_ran_out, .timeout = 60)
     client = dlt_nodes_client(&nodes, "fence=on", false);
     other = dlt_nodes_client(&nodes, "fence=on", false);
     for (int i = 0; i < 3; i++) {
-        struct dlock_options options = {
-            .struct_size = sizeof options, .ttl_ms = 700, .renew = DLOCK_OFF};
+        struct dlock_options options = {.struct_size = sizeof options,
+                                        .wait_ms = DLOCK_AS_OPTIONS,
+                                        .ttl_ms = 700,
+                                        .renew = DLOCK_OFF};
 
         OK(dlock_new(client, "x", 1, &options, &lock, &dlt_err));
         OK(dlock_timedlock(lock, LIMIT_MS, &dlt_err));
@@ -286,7 +292,8 @@ Test(redlock_numbers, C6_after_a_lease_that_ran_out, .timeout = 60)
 /* No two nodes whose clocks are within a ttl are a majority. */
 Test(redlock_numbers, C6_clocks_that_are_too_far_apart_are_CONFIG, .timeout = 60)
 {
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 1000};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = 1000};
     struct dlock_client *client = NULL;
     struct dlock_handle *lock = NULL;
 

@@ -223,7 +223,8 @@ Test(redlock_open, wrong_passwords_are_AUTH_and_not_shown)
 Test(redlock_open, CRASH_SAFE_nodes_that_were_just_started_have_no_vote)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, "restart_guard=3s&ttl=2s", false);
-    struct dlock_options options = {.struct_size = sizeof options, .ttl_ms = 3001};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = 3001};
     struct dlock_handle *lock = dlt_lock(client, "x", true), *long_lived = NULL;
 
     cr_expect(dlock_client_caps(client) & DLOCK_CAP_CRASH_SAFE);
@@ -254,7 +255,8 @@ Test(redlock_open, CRASH_SAFE_nodes_that_were_just_started_have_no_vote)
 Test(redlock_open, C6_without_fence_in_the_URI_there_are_no_numbers)
 {
     struct dlock_client *client = dlt_nodes_client(&nodes, NULL, false);
-    struct dlock_options options = {.struct_size = sizeof options, .fence = DLOCK_ON};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .fence = DLOCK_ON};
     struct dlock_handle *lock = NULL;
 
     cr_expect_eq(dlock_client_caps(client) & DLOCK_CAP_FENCE, 0u);

@@ -47,8 +47,10 @@ static struct dlock_client *client_open(const char *query)
 
 static struct dlock_handle *lock_new(struct dlock_client *client, int64_t keep_ms)
 {
-    struct dlock_options options = {
-        .struct_size = sizeof options, .keep_ms = keep_ms, .ttl_ms = KEEP_MS};
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .keep_ms = keep_ms,
+                                    .ttl_ms = KEEP_MS};
     struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, NAME, NAME_SIZE, &options, &lock, &err) != DLOCK_OK)

@@ -44,7 +44,8 @@ static struct dlock_client *client_open(const char *address, const char *options
 
 static struct dlock_handle *lock_new(struct dlock_client *client, const char *name)
 {
-    const struct dlock_options options = {.struct_size = sizeof options, .op_timeout_ms = TRY_MS};
+    const struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .op_timeout_ms = TRY_MS};
     struct dlock_handle *lock = NULL;
 
     if (dlock_new(client, name, strlen(name), &options, &lock, &err) != DLOCK_OK)

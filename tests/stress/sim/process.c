@@ -28,7 +28,7 @@ static void on_lost(void *arg, const struct dlock_notice *notice)
 
 static void handle_open(struct sim_process *process, size_t i)
 {
-    struct dlock_options options = {.struct_size = sizeof options};
+    struct dlock_options options = {.struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS};
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct sim_handle *handle = &process->handles[i];
     char name;

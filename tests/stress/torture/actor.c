@@ -339,7 +339,8 @@ void *actor_run(void *arg)
 static bool grip_init(struct grip *grip, struct actor *actor, uint32_t name)
 {
     struct worker *worker = actor->worker;
-    struct dlock_options options = {.struct_size = sizeof options, .user = grip};
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .user = grip};
     struct dlock_error err = DLOCK_ERROR_INIT;
     char text[32];
     int length = name_text(text, name);
