@@ -2,9 +2,9 @@
 # Does the library export what it is meant to, and nothing else? And is what changed in the binary
 # interface, against what abi/*.abi keep, exactly what abi/*.changes say?
 #
-# abi/*.abi are dumps, by abidw, of the library and of the plugin memory before both headers got the
-# form that they will have in 1.0; the symbols of the first dump were given the version DLOCK_0,
-# because abidiff compares no types across versions. abidiff 2.2 wrote the lists of changes, and REWRITE=1 writes
+# abi/*.abi are dumps, by abidw. That of the library is of before its headers got the form that they
+# will have in 1.0; its symbols were given the version DLOCK_0, because abidiff compares no types
+# across versions. That of the plugin memory is of plugin ABI 3.0. abidiff 2.2 wrote the lists of changes, and REWRITE=1 writes
 # them anew with it. Another abidiff has other words: then what they share is compared.
 #
 #     test_abi.sh SOURCE-DIR LIBRARY PLUGIN
