@@ -38,7 +38,7 @@ static const char *template_place(void)
 
 static bool template_install(struct dlt_maria *server, const char *half, const char *scratch)
 {
-    char datadir[256], tmpdir[256];
+    char datadir[256 + sizeof "--datadir="], tmpdir[256 + sizeof "--tmpdir="];
     const char *user = geteuid() == 0 ? "--user=root" : NULL;
     const char *maria[] = {"mariadb-install-db",
                            "--no-defaults",

@@ -57,7 +57,7 @@ static void *turns(void *arg)
         struct asked two[2];
         struct etcd_call *calls[] = {&two[0].call, &two[1].call};
         const char *path = paths[(i + number) % 5];
-        char text[2][24], said[2][32];
+        char text[2][24], said[2][sizeof text + sizeof "|"];
 
         for (int k = 0; k < 2; k++) {
             (void)snprintf(text[k], sizeof text[k], "%u of %u, %d", i, (unsigned)number, k);

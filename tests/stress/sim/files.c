@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/timerfd.h>
@@ -56,6 +57,16 @@ static struct file *file_of(int fd)
     if (fd < FD_FIRST || fd >= FD_FIRST + FD_MOST || !files[fd - FD_FIRST].open)
         return NULL;
     return &files[fd - FD_FIRST];
+}
+
+/* The same, of one that is simulated. */
+static struct file *file_known(int fd)
+{
+    struct file *file = file_of(fd);
+
+    if (file == NULL)
+        abort();
+    return file;
 }
 
 static int file_open(bool timer)
@@ -129,7 +140,7 @@ static int64_t readable_at(const struct pollfd *fds, nfds_t n)
     int64_t at_ns = SIM_NEVER;
 
     for (nfds_t i = 0; i < n; i++) {
-        const struct file *file = file_of(fds[i].fd);
+        const struct file *file = file_known(fds[i].fd);
 
         if (readable(file))
             return 0;
@@ -147,7 +158,7 @@ int WRAP(poll)(struct pollfd *fds, nfds_t n, int timeout_ms)
     if (n == 0 || file_of(fds[0].fd) == NULL)
         return REAL(poll)(fds, n, timeout_ms);
     for (nfds_t i = 0; i < n; i++)
-        file_of(fds[i].fd)->sleeper = sim_fiber_self();
+        file_known(fds[i].fd)->sleeper = sim_fiber_self();
     while (sim_now() < until_ns) {
         int64_t at_ns = readable_at(fds, n);
 
@@ -156,7 +167,7 @@ int WRAP(poll)(struct pollfd *fds, nfds_t n, int timeout_ms)
         (void)sim_block(at_ns < until_ns ? at_ns : until_ns);
     }
     for (nfds_t i = 0; i < n; i++) {
-        struct file *file = file_of(fds[i].fd);
+        struct file *file = file_known(fds[i].fd);
 
         file->sleeper = NULL;
         fds[i].revents = readable(file) ? POLLIN : 0;
@@ -167,7 +178,7 @@ int WRAP(poll)(struct pollfd *fds, nfds_t n, int timeout_ms)
 
 void sim_await_readable(int fd, int64_t until_ns)
 {
-    struct file *file = file_of(fd);
+    struct file *file = file_known(fd);
 
     file->sleeper = sim_fiber_self();
     if (!readable(file))

@@ -305,7 +305,7 @@ static bool try_or_wait(struct name *name, const struct sim_ask *ask, int64_t no
         return true;
     }
     claim = list_find(&name->queue, ask->token);
-    if (ask->verb == SIM_LOCK) {
+    if (claim != NULL && ask->verb == SIM_LOCK) {
         claim->waits = true;
         return false;
     }

@@ -14,7 +14,7 @@ struct sleeper {
 };
 
 struct line {
-    struct sleeper *first, **last;
+    struct sleeper *first;
 };
 
 /* In the memory of a pthread_mutex_t or pthread_cond_t; all zero is what an initialiser leaves. */
@@ -92,10 +92,12 @@ void sim_set_misuse(const char *what)
 
 static void line_join(struct line *line, struct sleeper *sleeper)
 {
-    if (line->first == NULL)
-        line->last = &line->first;
-    *line->last = sleeper;
-    line->last = &sleeper->next;
+    struct sleeper **link = &line->first;
+
+    while (*link != NULL)
+        link = &(*link)->next;
+    sleeper->next = NULL;
+    *link = sleeper;
 }
 
 static void line_leave(struct line *line, const struct sleeper *sleeper)
@@ -104,11 +106,8 @@ static void line_leave(struct line *line, const struct sleeper *sleeper)
 
     while (*link != NULL && *link != sleeper)
         link = &(*link)->next;
-    if (*link == NULL)
-        return;
-    *link = sleeper->next;
-    if (*link == NULL)
-        line->last = link;
+    if (*link != NULL)
+        *link = sleeper->next;
 }
 
 static struct sleeper *line_call(struct line *line)
