@@ -142,7 +142,8 @@ static enum dlock_status name_inspect(struct redis_session *session, const unsig
                                       void *arg, struct inspected *inspected,
                                       struct dlock_error *err)
 {
-    struct dlock_holder lease = {.struct_size = sizeof lease, .name = name, .name_len = name_len};
+    struct dlock_holder lease = {
+        .struct_size = sizeof lease, .name = name, .name_len = name_len, .owner = ""};
     struct page page = {.most = PAGE};
     struct resp_keys keys;
     enum dlock_status status = DLOCK_OK;

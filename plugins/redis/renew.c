@@ -199,7 +199,7 @@ static enum dlock_status cluster_renew(struct redis_session *session, struct bat
                                        struct dlock_lease_op *const *ops, size_t n,
                                        int64_t deadline_ns, struct dlock_error *err)
 {
-    struct member *members = calloc(n, sizeof *members);
+    struct member *members = calloc(n + 1, sizeof *members);
     size_t shards = 0;
 
     if (members == NULL)

@@ -29,7 +29,7 @@ void redlock_release_make(struct redlock_release_request *release,
                           enum redlock_release_kind what);
 
 /* Fills what is remembered of a release. */
-void redlock_release_fill(struct redlock_sent_request *release, const unsigned char *name,
+void redlock_release_fill(struct redlock_sent_request *sent, const unsigned char *name,
                           uint32_t name_len, const unsigned char *token, uint32_t last_round,
                           enum redlock_release_kind what);
 

@@ -147,11 +147,10 @@ static void take_write(struct redlock_take *taking)
 
 static char *word_put(char *at, const char *word)
 {
-    size_t len = strlen(word);
-
-    memcpy(at, word, len);
-    at[len] = ' ';
-    return at + len + 1;
+    while (*word != '\0')
+        *at++ = *word++;
+    *at++ = ' ';
+    return at;
 }
 
 /* Makes the SET that does what the script does for a name without holders and waiters. The time in

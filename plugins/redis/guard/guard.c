@@ -55,20 +55,20 @@ static enum dlock_status ask(struct redis_pipeline *pipeline, const struct resp_
     bool asked = false;
 
     *reply = NULL;
-    if (bytes == NULL)
-        return resp_error_fail(pipeline->guard->config, err, DLOCK_NOMEM,
-                               "no memory for a command");
+    if (bytes == NULL) {
+        (void)resp_error_fail(pipeline->guard->config, err, DLOCK_NOMEM, "no memory for a command");
+        return DLOCK_NOMEM;
+    }
     exchange.bytes = bytes;
     asked = redis_pipeline_exchange(pipeline, &exchange);
     free(bytes);
-    if (!asked)
-        return resp_error_fail(pipeline->guard->config, err, DLOCK_UNAVAILABLE,
-                               "not sent: the server closed the connection");
-    if (exchange.status != DLOCK_OK)
-        return resp_error_fail(pipeline->guard->config, err, DLOCK_UNAVAILABLE, "not sent: %s",
-                               exchange.why);
-    *reply = exchange.reply;
-    return DLOCK_OK;
+    if (asked && exchange.status == DLOCK_OK && exchange.reply != NULL) {
+        *reply = exchange.reply;
+        return DLOCK_OK;
+    }
+    (void)resp_error_fail(pipeline->guard->config, err, DLOCK_UNAVAILABLE, "not sent: %s",
+                          asked ? exchange.why : "the server closed the connection");
+    return DLOCK_UNAVAILABLE;
 }
 
 /* ---- beginning ---- */

@@ -44,7 +44,7 @@ do
         local left = tonumber(since) + tonumber(least) - moment
         if left > 0 then
             return redis.error_reply('FAILOVER YOUNG ' ..
-                string.format('%.0f %.0f', left / 1000 + 1, (moment - since) / 1000) ..
+                string.format('%.0f %.0f', math.floor(left / 1000) + 1, (moment - since) / 1000) ..
                 ' ms: the time that is left of the guard, and the time since the failover')
         end
     end

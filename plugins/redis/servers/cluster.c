@@ -364,7 +364,7 @@ static void reading_end(struct redis_cluster *cluster, const struct redis_topolo
 static enum dlock_status read_map(struct redis_cluster *cluster, int64_t deadline_ns,
                                   struct dlock_error *err)
 {
-    struct redis_topology *topology = malloc(sizeof *topology);
+    struct redis_topology *topology = calloc(1, sizeof *topology);
     enum dlock_status status = DLOCK_NOMEM;
 
     if (topology == NULL)
