@@ -29,7 +29,9 @@ int64_t keep_ms_since(const struct keep *keep, int64_t since_ns, const struct ke
 
     if (period_ns == 0)
         return keep->keep_ms;
-    began_ns = clocks->wall_ns - (clocks->before_ns - since_ns);
+    /* since_ns may be less than a millisecond too early: what began with a period is of that period
+     */
+    began_ns = clocks->wall_ns - (clocks->before_ns - since_ns) + NS_PER_MS - 1;
     end_ns = (began_ns / period_ns + 1) * period_ns;
     ms = (clocks->after_ns - since_ns + end_ns - clocks->wall_ns + NS_PER_MS - 1) / NS_PER_MS;
     return ms < KEEP_MAX_MS ? ms : KEEP_MAX_MS;
@@ -57,7 +59,7 @@ void keep_clocks_read(struct keep_clocks *clocks)
 
 bool keep_apply(const struct keep *keep, struct dlock_handle *lock, bool succeeded)
 {
-    int64_t since_ns = dlock_since_ns(lock);
+    int64_t since_ns = dlock_since_ms(lock) * NS_PER_MS;
     struct keep_clocks clocks;
 
     if ((keep->keep_ms == 0 && keep->period_ms == 0) || since_ns == 0 || !keep->started ||

@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     enum dlock_status status = dlock_client_open(argc > 1 ? argv[1] : NULL, NULL, &client, &err);
 
     if (status == DLOCK_OK)
-        status = dlock_new(client, name, strlen(name), NULL, &lock, &err);
+        status = dlock_new(client, name, DLOCK_NUL, NULL, &lock, &err);
     if (status == DLOCK_OK)
         status = work_under(lock, &err);
     if (status == DLOCK_BUSY)

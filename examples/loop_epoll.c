@@ -43,7 +43,7 @@ int main(int argc, char **argv)
             .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .user = argv[i]};
         struct dlock_handle *lock = NULL;
 
-        if (dlock_new(client, argv[i], strlen(argv[i]), &options, &lock, &err) == DLOCK_OK)
+        if (dlock_new(client, argv[i], DLOCK_NUL, &options, &lock, &err) == DLOCK_OK)
             left += dlock_op_start(lock, DLOCK_OP_LOCK, 10000, &err) == DLOCK_OK;
     }
     while (left > 0 && epoll_wait(loop, &event, 1, -1) >= 0) {

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
             .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .user = argv[i]};
         struct dlock_handle *lock = NULL;
 
-        if (dlock_new(client, argv[i], strlen(argv[i]), &options, &lock, &err) == DLOCK_OK)
+        if (dlock_new(client, argv[i], DLOCK_NUL, &options, &lock, &err) == DLOCK_OK)
             left += dlock_op_start(lock, DLOCK_OP_LOCK, 10000, &err) == DLOCK_OK;
     }
     (void)uv_poll_init(uv_default_loop(), &poll, dlock_client_fd(client));

@@ -129,14 +129,15 @@ static int order(const struct shop *shop, int amount, bool stops)
     enum dlock_status status = dlock_client_open(shop->uri, NULL, &client, &err);
 
     if (status == DLOCK_OK)
-        status = dlock_new(client, "phones", 6, &options, &lock, &err);
+        status = dlock_new(client, "phones", DLOCK_NUL, &options, &lock, &err);
     if (status == DLOCK_OK)
         status = dlock_timedlock(lock, 120000, &err);
     if (status == DLOCK_OK) {
         db = connect_to(shop);
         outcome = sell(shop, db, lock, amount, stops);
         mysql_close(db);
-        (void)dlock_unlock(lock, &err);
+        if (dlock_unlock(lock, &err) != DLOCK_OK)
+            (void)fprintf(stderr, "stock: %s\n", err.message);
     } else {
         (void)fprintf(stderr, "stock: %s\n", err.message);
     }

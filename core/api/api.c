@@ -87,9 +87,12 @@ void dlock_client_close(struct dlock_client *client)
         dl_client_close(client);
 }
 
-uint64_t dlock_client_caps(struct dlock_client *client)
+uint64_t dlock_client_caps(const struct dlock_client *client)
 {
-    return client_usable(client) ? dl_session_pool_caps(&client->pool) : 0;
+    /* A look takes the mutex of the pool, which no caller can see. */
+    struct dlock_client *looked_at = (struct dlock_client *)(uintptr_t)client;
+
+    return client_usable(client) ? dl_session_pool_caps(&looked_at->pool) : 0;
 }
 
 int64_t dlock_client_ttl_ms(const struct dlock_client *client, int64_t ttl_ms)
@@ -103,12 +106,12 @@ int64_t dlock_client_ttl_ms(const struct dlock_client *client, int64_t ttl_ms)
     return dl_ttl_grid_round(&client->pool.ttls, ttl_ms);
 }
 
-const char *dlock_client_uri(struct dlock_client *client)
+const char *dlock_client_uri(const struct dlock_client *client)
 {
     return client == NULL ? "" : client->store->uri;
 }
 
-const char *dlock_client_server(struct dlock_client *client)
+const char *dlock_client_server(const struct dlock_client *client)
 {
     const struct dlock_session_info *first =
         client == NULL ? NULL : dl_session_pool_first(&client->pool);
@@ -116,7 +119,7 @@ const char *dlock_client_server(struct dlock_client *client)
     return first == NULL ? "" : first->server;
 }
 
-int dlock_client_fd(struct dlock_client *client)
+int dlock_client_fd(const struct dlock_client *client)
 {
     return client_usable(client) ? client->events.fd : -1;
 }
@@ -165,7 +168,7 @@ enum dlock_status dlock_new(struct dlock_client *client, const void *name, size_
     enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
-        status = dl_check_name(name, name_len, &e);
+        status = dl_check_name(name, &name_len, &e);
     if (status == DLOCK_OK && out == NULL)
         status = dl_error(&e, DLOCK_INVALID, "out is NULL");
     if (status == DLOCK_OK)
@@ -358,7 +361,7 @@ uint32_t dlock_permit(const struct dlock_handle *lock)
     return atomic_load(&lock->permit);
 }
 
-int64_t dlock_since_ns(const struct dlock_handle *lock)
+int64_t dlock_since_ms(const struct dlock_handle *lock)
 {
     int64_t since_ns = 0;
 
@@ -368,7 +371,7 @@ int64_t dlock_since_ns(const struct dlock_handle *lock)
     if (dlock_remaining_ms(lock) > 0)
         since_ns = lock->since_ns;
     (void)pthread_mutex_unlock(&lock->client->mutex);
-    return since_ns;
+    return since_ns / DL_NS_PER_MS;
 }
 
 size_t dlock_token(const struct dlock_handle *lock, char *hex, size_t size)
@@ -397,7 +400,7 @@ enum dlock_status dlock_client_inspect(struct dlock_client *client, const void *
     enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
-        status = dl_check_name(name, name_len, &e);
+        status = dl_check_name(name, &name_len, &e);
     if (status == DLOCK_OK && fn == NULL)
         status = dl_error(&e, DLOCK_INVALID, "the callback is NULL");
     if (status == DLOCK_OK)
@@ -413,7 +416,7 @@ enum dlock_status dlock_client_list_waiters(struct dlock_client *client, const v
     enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
-        status = dl_check_name(name, name_len, &e);
+        status = dl_check_name(name, &name_len, &e);
     if (status == DLOCK_OK && fn == NULL)
         status = dl_error(&e, DLOCK_INVALID, "the callback is NULL");
     if (status == DLOCK_OK)
@@ -428,6 +431,8 @@ enum dlock_status dlock_client_list(struct dlock_client *client, const void *pre
     struct dlock_error e;
     enum dlock_status status = dl_check_client(client, err, &e);
 
+    if (prefix_len == DLOCK_NUL)
+        prefix_len = prefix == NULL ? 0 : strnlen(prefix, DLOCK_NAME_MAX + 1);
     if (status == DLOCK_OK && prefix_len > DLOCK_NAME_MAX)
         status = dl_error(&e, DLOCK_INVALID, "a prefix has at most %d bytes", DLOCK_NAME_MAX);
     if (status == DLOCK_OK && (fn == NULL || (prefix == NULL && prefix_len > 0)))
@@ -444,7 +449,7 @@ enum dlock_status dlock_client_break(struct dlock_client *client, const void *na
     enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
-        status = dl_check_name(name, name_len, &e);
+        status = dl_check_name(name, &name_len, &e);
     if (status == DLOCK_OK)
         status = dl_query_break(client, name, name_len, owner, &e);
     return dl_error_export(err, &e, status);

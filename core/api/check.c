@@ -2,6 +2,8 @@
 #include "api/check.h"
 #include "sys/error.h"
 
+#include <string.h>
+
 enum dlock_status dl_check_client(const struct dlock_client *client,
                                   const struct dlock_error *caller, struct dlock_error *err)
 {
@@ -13,10 +15,15 @@ enum dlock_status dl_check_client(const struct dlock_client *client,
     return DLOCK_OK;
 }
 
-enum dlock_status dl_check_name(const void *name, size_t len, struct dlock_error *err)
+enum dlock_status dl_check_name(const void *name, size_t *name_len, struct dlock_error *err)
 {
+    size_t len;
+
     if (name == NULL)
         return dl_error(err, DLOCK_INVALID, "name is NULL");
+    if (*name_len == DLOCK_NUL)
+        *name_len = strnlen(name, DLOCK_NAME_MAX + 1);
+    len = *name_len;
     if (len < 1 || len > DLOCK_NAME_MAX)
         return dl_error(err, DLOCK_INVALID, "a name has 1 to %d bytes, not %zu", DLOCK_NAME_MAX,
                         len);

@@ -10,7 +10,8 @@
 enum dlock_status dl_check_client(const struct dlock_client *client,
                                   const struct dlock_error *caller, struct dlock_error *err);
 
-enum dlock_status dl_check_name(const void *name, size_t len, struct dlock_error *err);
+/* *name_len: DLOCK_NUL becomes the length of the text. */
+enum dlock_status dl_check_name(const void *name, size_t *name_len, struct dlock_error *err);
 
 /* The arguments of an acquire, and whether the last probe found the store fit. */
 enum dlock_status dl_check_acquire(struct dlock_client *client, enum dlock_mode mode,

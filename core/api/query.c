@@ -376,7 +376,7 @@ enum dlock_status dlock_client_observe(struct dlock_client *client, const void *
     enum dlock_status status = dl_check_client(client, err, &e);
 
     if (status == DLOCK_OK)
-        status = dl_check_name(name, name_len, &e);
+        status = dl_check_name(name, &name_len, &e);
     if (status == DLOCK_OK && fn == NULL)
         status = dl_error(&e, DLOCK_INVALID, "the callback is NULL");
     if (status == DLOCK_OK && timeout_ms < DLOCK_FOREVER)

@@ -296,12 +296,10 @@ static enum dlock_status entries_make(struct entry entries[DLOCK_SET_MAX], const
         return dl_error(err, DLOCK_INVALID, "a set has 1 to %d names, not %zu", DLOCK_SET_MAX,
                         count);
     for (size_t i = 0; i < count && status == DLOCK_OK; i++) {
-        size_t len = 0;
+        size_t len = lens != NULL ? lens[i] : DLOCK_NUL;
 
-        if (names[i] != NULL)
-            len = lens != NULL ? lens[i] : strlen(names[i]);
+        status = dl_check_name(names[i], &len, err);
         entries[i] = (struct entry){names[i], len, (unsigned char)i};
-        status = dl_check_name(names[i], len, err);
     }
     if (status != DLOCK_OK)
         return status;

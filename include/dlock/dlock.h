@@ -16,7 +16,7 @@
  *
  *         status = dlock_client_open(argc > 1 ? argv[1] : NULL, NULL, &client, &err);
  *         if (status == DLOCK_OK)
- *             status = dlock_new(client, "nightly-report", 14, NULL, &lock, &err);
+ *             status = dlock_new(client, "nightly-report", DLOCK_NUL, NULL, &lock, &err);
  *         if (status == DLOCK_OK)
  *             status = dlock_trylock(lock, &err);
  *         if (status == DLOCK_OK) {
@@ -294,7 +294,7 @@ DLOCK_API void dlock_client_close(struct dlock_client *client);
 
 /* The DLOCK_CAP_* in force: what this URI and this server give. Before the first connection
  * (open=lazy): the most that the plugin can give. */
-DLOCK_API uint64_t dlock_client_caps(struct dlock_client *client);
+DLOCK_API uint64_t dlock_client_caps(const struct dlock_client *client);
 
 /* The ttl that a lock gets if ttl_ms (0: the client's) is asked for. A store may have a least ttl,
  * or whole seconds only; each ttl is rounded up. 0: longer than the store gives, or not 50 ms to 7
@@ -303,16 +303,17 @@ DLOCK_API int64_t dlock_client_ttl_ms(const struct dlock_client *client, int64_t
 
 /* The URI, valid until close. *** stands for each secret, and a relative path is made absolute. A
  * URI with *** in it opens no store: DLOCK_INVALID. */
-DLOCK_API const char *dlock_client_uri(struct dlock_client *client);
+DLOCK_API const char *dlock_client_uri(const struct dlock_client *client);
 
 /* The server for messages, "SQLite 3.40.1", valid until close. "": not connected yet (open=lazy).
  */
-DLOCK_API const char *dlock_client_server(struct dlock_client *client);
+DLOCK_API const char *dlock_client_server(const struct dlock_client *client);
 
 /*
  * Makes a handle for a name. Sends no request.
  *
- * name: 1 to DLOCK_NAME_MAX bytes of any value, compared byte by byte (C11).
+ * name: 1 to DLOCK_NAME_MAX bytes of any value, compared byte by byte (C11). name_len: their
+ * number, or DLOCK_NUL: the name ends with a NUL. So it is in each function that takes a name.
  * options: may be NULL.
  * out: set with DLOCK_OK only. Free the handle with dlock_free.
  *
@@ -402,7 +403,8 @@ dlock_timedrdlock(struct dlock_handle *lock, int64_t timeout_ms, struct dlock_er
  * leases live in sessions (DLOCK_CAP_SESSION) the first call ended the session, and the next one is
  * DLOCK_NOT_HELD. A new acquire on the handle is allowed, too.
  */
-DLOCK_API enum dlock_status dlock_unlock(struct dlock_handle *lock, struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_unlock(struct dlock_handle *lock,
+                                                    struct dlock_error *err);
 
 /*
  * Sets how long the present acquisition keeps the name, or the permit, after its release: until
@@ -416,8 +418,9 @@ DLOCK_API enum dlock_status dlock_unlock(struct dlock_handle *lock, struct dlock
 DLOCK_API DLOCK_MUST enum dlock_status dlock_keep_name(struct dlock_handle *lock, int64_t keep_ms,
                                                        struct dlock_error *err);
 
-/* When the present acquisition began, on CLOCK_BOOTTIME: keep_ms counts from here. 0: not held. */
-DLOCK_API int64_t dlock_since_ns(const struct dlock_handle *lock);
+/* When the present acquisition began, on CLOCK_BOOTTIME, less than a millisecond too early: keep_ms
+ * counts from there. 0: not held. */
+DLOCK_API int64_t dlock_since_ms(const struct dlock_handle *lock);
 
 /*
  * Extends the lease to ttl_ms from now. Never shortens what the store granted. Waits for the store
@@ -521,7 +524,7 @@ DLOCK_API size_t dlock_token(const struct dlock_handle *lock, char *hex, size_t 
  * The client owns it: do not read or close it.
  * -1: losses go to the callback on_lost, or this is a forked child.
  */
-DLOCK_API int dlock_client_fd(struct dlock_client *client);
+DLOCK_API int dlock_client_fd(const struct dlock_client *client);
 
 /*
  * Takes one notice from the queue. Does not block.
@@ -675,6 +678,11 @@ DLOCK_API enum dlock_status dlock_client_probe(struct dlock_client *client, dloc
  * name by another handle while it waits for a set has no such protection.
  *
  * A set is an owner, as a handle is. It is not recursive, whatever the option says.
+ *
+ * A set has no dlock_op_start: a thread waits for each name in turn. A loop acquires single
+ * handles, or gives the set to a thread. It has no dlock_adopt and no dlock_keep_name: both are
+ * about one lease, and a set in which they fail half-way would be neither all nor none.
+ * dlock_options.keep_ms keeps each of its names.
  */
 
 #define DLOCK_SET_MAX 32 /* names in a set */
@@ -682,7 +690,8 @@ DLOCK_API enum dlock_status dlock_client_probe(struct dlock_client *client, dloc
 /*
  * Makes a set. Sends no request.
  *
- * names: 1 to DLOCK_SET_MAX different names. lens: their lengths; NULL: each ends with a NUL.
+ * names: 1 to DLOCK_SET_MAX different names. lens: their lengths, each as for dlock_new; NULL: each
+ * ends with a NUL.
  * options: of each name; may be NULL.
  * out: set with DLOCK_OK only. Free the set with dlock_set_free.
  *
@@ -724,7 +733,8 @@ DLOCK_API DLOCK_MUST enum dlock_status dlock_set_acquire(struct dlock_set *set,
  *   others           as dlock_unlock. Once the store gives no answer, it is not asked for the rest
  *                    of the names, which end with their leases. The call may be repeated
  */
-DLOCK_API enum dlock_status dlock_set_unlock(struct dlock_set *set, struct dlock_error *err);
+DLOCK_API DLOCK_MUST enum dlock_status dlock_set_unlock(struct dlock_set *set,
+                                                        struct dlock_error *err);
 
 /* As dlock_renew, for each name, until one of them is not DLOCK_OK. */
 DLOCK_API DLOCK_MUST enum dlock_status dlock_set_renew(struct dlock_set *set, int64_t ttl_ms,

@@ -77,13 +77,15 @@ DLOCK_API enum dlock_class dlock_status_class(int status);
 /* Holders in mode DLOCK_SHARED may hold one name together. */
 enum dlock_mode { DLOCK_EXCLUSIVE = 0, DLOCK_SHARED = 1 };
 
-/* When the lease of a holder that died ends, on a store that sees the deaths of processes: on
- * sqlite. Everywhere else, and if the store cannot tell, it ends with its ttl. */
+/* When the lease of a holder that died ends. Only sqlite sees the deaths of processes. All other
+ * stores take each of these values, and the lease ends with its ttl; so does that of sqlite if it
+ * cannot tell. */
 enum dlock_end {
     DLOCK_END_PROCESS = 0, /* when the process has ended */
     /* When it and all programs that it has started have ended, from its first request for the lock
-     * on, also while it waited: they inherit a descriptor that is not close-on-exec, and keep the
-     * lease by not closing it. */
+     * on, also while it waited: on sqlite they inherit a descriptor that is not close-on-exec, and
+     * keep the lease by not closing it. On all other stores as DLOCK_END_TTL: nothing is inherited,
+     * and a program that outlives the process does not keep the lease. */
     DLOCK_END_PROGRAMS = 1,
     DLOCK_END_TTL = 2 /* with its ttl: another process is to adopt it by its token */
 };
@@ -117,14 +119,15 @@ enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 #define DLOCK_CAP_DATA          DLOCK_BIT(15) /* holders publish data: dlock_options.data, C24 */
 
 /* Each of them once, as X(name), and all together. */
-#define DLOCK_CAP_MAP(X)                                                                      \
-    X(RWLOCK)                                                                                 \
-    X(DOWNGRADE)                                                                              \
-    X(FENCE)                                                                                  \
-    X(FENCE_DURABLE)                                                                          \
-    X(CRASH_SAFE)                                                                             \
-    X(NATIVE_WAIT) X(WATCH) X(QUEUE) X(SESSION) X(CONCURRENT) X(PRIVATE) X(TETHERED) X(LIMIT) \
-        X(KEEP) X(FAILOVER_SAFE) X(DATA)
+#define DLOCK_CAP_MAP(X)                                                               \
+    X(RWLOCK)                                                                          \
+    X(DOWNGRADE)                                                                       \
+    X(FENCE)                                                                           \
+    X(FENCE_DURABLE)                                                                   \
+    X(CRASH_SAFE)                                                                      \
+    X(NATIVE_WAIT)                                                                     \
+    X(WATCH) X(QUEUE) X(SESSION) X(CONCURRENT) X(PRIVATE) X(TETHERED) X(LIMIT) X(KEEP) \
+        X(FAILOVER_SAFE) X(DATA)
 #define DLOCK_CAP_OR(name) | DLOCK_CAP_##name
 #define DLOCK_CAP_ALL      (UINT64_C(0) DLOCK_CAP_MAP(DLOCK_CAP_OR))
 

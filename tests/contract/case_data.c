@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a holder publishes with its claim. */
+#include "../kit/drop.h"
 #include "conformance.h"
 
 #include <dlock/dlock.h>
@@ -313,7 +314,7 @@ void dlt_case_data_end_with_the_claim(struct dlt_run *run)
         DLT_TAKE(plain);
         want(run, client, &name, NULL, 0, "of a holder after a break");
         DLT_OK(dlock_unlock(plain, &dlt_err));
-        (void)dlock_unlock(lock, &dlt_err);
+        dlt_drop(dlock_unlock(lock, &dlt_err));
     }
     dlock_free(lock);
     dlock_free(plain);
@@ -345,7 +346,7 @@ void dlt_case_data_are_adopted(struct dlt_run *run)
     DLT_TAKE(heir);
     want(run, client, &name, "another", 7, "of a lease of the heir's own");
     DLT_OK(dlock_unlock(heir, &dlt_err));
-    (void)dlock_unlock(lock, &dlt_err);
+    dlt_drop(dlock_unlock(lock, &dlt_err));
     dlock_free(lock);
     dlock_free(heir);
     dlock_client_close(client);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "probe.h"
+#include "../kit/drop.h"
 #include "kit.h"
 
 #include <inttypes.h>
@@ -22,7 +23,7 @@ static enum dlock_status attempt(const struct dlt_run *run, struct dlock_client 
     if (status == DLOCK_OK)
         status = dlock_trylock(lock, &dlt_err);
     if (status == DLOCK_OK)
-        (void)dlock_unlock(lock, &dlt_err);
+        dlt_drop(dlock_unlock(lock, &dlt_err));
     dlock_free(lock);
     return status;
 }

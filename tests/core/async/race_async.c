@@ -6,6 +6,7 @@
  * do meanwhile? In real time; for ThreadSanitizer and AddressSanitizer to watch, hence without
  * Criterion.
  */
+#include "drop.h"
 #include "engine.h"
 #include "hold/run_queue.h"
 #include "notices.h"
@@ -102,7 +103,7 @@ static void cancel_against_grant(void)
             canceled += status == DLOCK_CANCELED;
         }
         if (dlock_state(waiting) == DLOCK_STATE_HELD)
-            (void)dlock_unlock(waiting, NULL);
+            dlt_drop(dlock_unlock(waiting, NULL));
         dlock_cancel_reset(waiting);
     }
     printf("# %u of %d were cancelled\n", canceled, ROUNDS);

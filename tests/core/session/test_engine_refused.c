@@ -2,6 +2,7 @@
 /* Tests: core/session/session_pool.c */
 /* A store that lets a client have no further connection: does whoever wants one get one of those
  * that there are? (C8, C13) */
+#include "drop.h"
 #include "engine.h"
 #include "notices.h"
 
@@ -402,7 +403,7 @@ Test(refused, C14_the_renewer_asks_again_while_the_lease_lasts)
     dlt_engine_run(&engine, 2000);
     cr_expect_eq(dlock_state(held), DLOCK_STATE_HELD);
     cr_expect_eq(dlt_call_finish(&watch, 6000), DLOCK_TIMEOUT);
-    (void)dlock_unlock(held, NULL);
+    dlt_drop(dlock_unlock(held, NULL));
     dlock_free(held);
     dlock_free(watched);
     dlock_free(theirs);

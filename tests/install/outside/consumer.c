@@ -17,13 +17,14 @@ static int take_and_give(struct dlock_client *client)
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_handle *mine = NULL;
     struct dlock_handle *other = NULL;
-    int fine = step("new", dlock_new(client, "job", 3, NULL, &mine, &err), DLOCK_OK, &err) &&
-               step("new", dlock_new(client, "job", 3, NULL, &other, &err), DLOCK_OK, &err) &&
-               step("trylock", dlock_trylock(mine, &err), DLOCK_OK, &err) &&
-               step("second trylock", dlock_trylock(other, &err), DLOCK_BUSY, &err) &&
-               step("unlock", dlock_unlock(mine, &err), DLOCK_OK, &err) &&
-               step("third trylock", dlock_trylock(other, &err), DLOCK_OK, &err) &&
-               step("unlock", dlock_unlock(other, &err), DLOCK_OK, &err);
+    int fine =
+        step("new", dlock_new(client, "job", DLOCK_NUL, NULL, &mine, &err), DLOCK_OK, &err) &&
+        step("new", dlock_new(client, "job", DLOCK_NUL, NULL, &other, &err), DLOCK_OK, &err) &&
+        step("trylock", dlock_trylock(mine, &err), DLOCK_OK, &err) &&
+        step("second trylock", dlock_trylock(other, &err), DLOCK_BUSY, &err) &&
+        step("unlock", dlock_unlock(mine, &err), DLOCK_OK, &err) &&
+        step("third trylock", dlock_trylock(other, &err), DLOCK_OK, &err) &&
+        step("unlock", dlock_unlock(other, &err), DLOCK_OK, &err);
 
     dlock_free(other);
     dlock_free(mine);

@@ -10,7 +10,7 @@ static struct dlock_handle *handle(void)
 {
     struct dlock_handle *lock = NULL;
 
-    if (dlock_new(client, "x", 1, NULL, &lock, &err) != DLOCK_OK)
+    if (dlock_new(client, "x", DLOCK_NUL, NULL, &lock, &err) != DLOCK_OK)
         fprintf(stderr, "%s\n", err.message);
     return lock;
 }

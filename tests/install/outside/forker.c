@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     pid_t child;
 
     if (argc != 2 || dlock_client_open(argv[1], NULL, &client, &err) != DLOCK_OK ||
-        dlock_new(client, "x", 1, NULL, &lock, &err) != DLOCK_OK ||
+        dlock_new(client, "x", DLOCK_NUL, NULL, &lock, &err) != DLOCK_OK ||
         dlock_trylock(lock, &err) != DLOCK_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 1;

@@ -5,6 +5,7 @@
  * a shard is dead. TAP. Exclusion over failovers is the question of the torture.
  */
 #include "cluster_server.h"
+#include "drop.h"
 #include "notices.h"
 #include "ruler.h"
 #include "tap.h"
@@ -231,7 +232,7 @@ static void all_masters_are_listed(void)
                      taken == NAMES && listed == NAMES,
                  "C8 all names of all masters are listed: %s", err.message);
     for (int i = 0; i < NAMES; i++) {
-        (void)dlock_unlock(locks[i], &err);
+        dlt_drop(dlock_unlock(locks[i], &err));
         dlock_free(locks[i]);
     }
     dlock_client_close(client);
@@ -338,10 +339,10 @@ static void a_dead_shard_delays_no_other(void)
     (void)dlt_ok(dlt_redis_again(&cluster.redis[DLT_CLUSTER_MASTERS]) &&
                      dlt_cluster_whole_wait(&cluster),
                  "the cluster is whole again");
-    (void)dlock_unlock(dead, &err);
+    dlt_drop(dlock_unlock(dead, &err));
     (void)dlt_ok(takes(dead), "C13 and the lock can be had again");
-    (void)dlock_unlock(dead, &err);
-    (void)dlock_unlock(alive, &err);
+    dlt_drop(dlock_unlock(dead, &err));
+    dlt_drop(dlock_unlock(alive, &err));
     dlock_free(dead);
     dlock_free(alive);
     dlock_client_close(client);
@@ -419,11 +420,11 @@ static void a_replica_takes_over(void)
     struct dlock_handle *lock = lock_of(client, "job");
 
     (void)dlt_ok(takes(lock), "a client knows the master");
-    (void)dlock_unlock(lock, &err);
+    dlt_drop(dlock_unlock(lock, &err));
     dlt_redis_kill(&cluster.redis[master]);
     (void)dlt_ok(takes(lock), "C13 it gets the lock from the replica");
     (void)dlt_ok(dlt_cluster_master_wait(&cluster, slot, master) >= 0, "which is a master now");
-    (void)dlock_unlock(lock, &err);
+    dlt_drop(dlock_unlock(lock, &err));
     dlock_free(lock);
     dlock_client_close(client);
 }

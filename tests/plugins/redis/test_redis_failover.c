@@ -3,6 +3,7 @@
  * C3, C13: clients of a service find the next master, waiters too, and no status of a failover
  * stays. TAP. Exclusion over failovers is the question of the torture.
  */
+#include "drop.h"
 #include "sentinel_server.h"
 #include "tap.h"
 
@@ -104,7 +105,7 @@ static void the_waiter_gets_it_from_the_next_master(void)
     (void)pthread_join(thread, NULL);
     (void)dlt_ok(waiter.status == DLOCK_OK, "C13 the waiter gets it: %s", waiter.err.message);
     (void)dlt_ok(dlock_fence(waiter.lock) > fence, "C15 its fence is greater");
-    (void)dlock_unlock(waiter.lock, &err);
+    dlt_drop(dlock_unlock(waiter.lock, &err));
     user_close(&holder);
     user_close(&waiter);
     (void)dlt_ok(dlt_redis_again(&service.redis[master]), "the old master comes back");
@@ -119,7 +120,7 @@ static void a_master_that_is_cut_off_is_left(void)
 
     user_open(&user, "&restart_guard=0&ttl=5s");
     (void)dlt_ok(master >= 0 && takes(&user), "C1 a client has it");
-    (void)dlock_unlock(user.lock, &err);
+    dlt_drop(dlock_unlock(user.lock, &err));
     dlt_sentinels_part(&service, (unsigned)master, true);
     (void)dlt_ok(dlt_sentinels_master_wait(&service, master) >= 0,
                  "another server is the master, and the client reaches both");
@@ -128,7 +129,7 @@ static void a_master_that_is_cut_off_is_left(void)
                                       "EXISTS dl:{job}"),
                         "1") == 0,
                  "and there it is");
-    (void)dlock_unlock(user.lock, &err);
+    dlt_drop(dlock_unlock(user.lock, &err));
     dlt_sentinels_part(&service, (unsigned)master, false);
     user_close(&user);
 }
@@ -199,7 +200,7 @@ static void a_master_that_cannot_confirm_is_left(void)
                  err.message);
     (void)pthread_join(thread, NULL);
     (void)dlt_ok(waiter.status == DLOCK_OK, "C13 the waiter gets it: %s", waiter.err.message);
-    (void)dlock_unlock(waiter.lock, &err);
+    dlt_drop(dlock_unlock(waiter.lock, &err));
     dlt_sentinels_part(&service, (unsigned)master, false);
     user_close(&holder);
     user_close(&waiter);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "rivals.h"
+#include "drop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +103,7 @@ void holder_end(struct holder *holder)
     atomic_store(&holder->over, true);
     (void)pthread_join(holder->thread, NULL);
     if (dlock_state(holder->lock) != DLOCK_STATE_FREE)
-        (void)dlock_unlock(holder->lock, NULL);
+        dlt_drop(dlock_unlock(holder->lock, NULL));
     dlock_free(holder->lock);
     dlock_client_close(holder->client);
 }
@@ -151,7 +152,7 @@ uint64_t rival_end(struct rival *rival)
     (void)pthread_join(rival->thread, NULL);
     if (rival->status == DLOCK_OK) {
         fence = dlock_fence(rival->lock);
-        (void)dlock_unlock(rival->lock, NULL);
+        dlt_drop(dlock_unlock(rival->lock, NULL));
     }
     dlock_free(rival->lock);
     dlock_client_close(rival->client);

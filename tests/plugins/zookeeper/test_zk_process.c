@@ -7,6 +7,7 @@
  * taken from the application, is anything left behind after many openings, and is anything written
  * to standard error, whatever fails?
  */
+#include "drop.h"
 #include "process_kit.h"
 #include "ruler.h"
 
@@ -248,7 +249,7 @@ static bool lock_again(struct dlock_handle *lock)
     enum dlock_status status = DLOCK_INTERNAL;
 
     if (dlock_state(lock) != DLOCK_STATE_FREE)
-        (void)dlock_unlock(lock, &err);
+        dlt_drop(dlock_unlock(lock, &err));
     do
         status = dlock_timedlock(lock, 1000, &err);
     while (status != DLOCK_OK && process_now_ms() < until_ms);

@@ -5,6 +5,7 @@
  * it, none of them may use more. Prints TAP. Exit: 0 it does not, 1 it does, 2 wrong
  * arguments, 3 nothing could be tried.
  */
+#include "../../kit/drop.h"
 #include "store.h"
 #include "usage.h"
 
@@ -115,7 +116,7 @@ static bool reconnect(struct soak *soak, struct dlock_client *client, struct dlo
         return complain("no connection was there to end", &err);
     for (int i = 0; i < 10; i++)
         if (dlock_timedlock(lock, 5000, &err) == DLOCK_OK) {
-            (void)dlock_unlock(lock, &err);
+            dlt_drop(dlock_unlock(lock, &err));
             return true;
         }
     return complain("lock", &err);

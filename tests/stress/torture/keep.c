@@ -28,7 +28,7 @@ void keep_choose(struct grip *grip, struct dlock_options *options)
 void keep_acquired(struct grip *grip, struct dlt_record *record)
 {
     grip->keep_ms = grip->keeps_ms;
-    record->data = (uint64_t)dlock_since_ns(grip->lock);
+    record->data = (uint64_t)dlock_since_ms(grip->lock) * 1000000;
 }
 
 void keep_change(struct grip *grip)
