@@ -10,3 +10,5 @@ s/\<dlock_observe\>/dlock_client_observe/g
 s/\<dlock_plugins\>/dlock_plugin_list/g
 s/\<dlock_client_waiters\>/dlock_client_list_waiters/g
 s,<dlock/\(notice\|observe\|set\)\.h>,<dlock/dlock.h>,
+s/\<DLOCK_TRY\>/0/g
+s/\<DLOCK_WAIT\>/DLOCK_AS_OPTIONS/g

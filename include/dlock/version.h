@@ -15,14 +15,14 @@ extern "C" {
 #endif
 
 #define DLOCK_VERSION_MAJOR 0
-#define DLOCK_VERSION_MINOR 2
+#define DLOCK_VERSION_MINOR 9
 #define DLOCK_VERSION_PATCH 0
 
 /* One number that rises with each version: 1002003 is 1.2.3. */
 #define DLOCK_VERSION_NUMBER \
     (DLOCK_VERSION_MAJOR * 1000000 + DLOCK_VERSION_MINOR * 1000 + DLOCK_VERSION_PATCH)
 
-/* The version of the library that runs: "0.2.0". */
+/* The version of the library that runs: "0.9.0". */
 DLOCK_API const char *dlock_version(void);
 
 /*
