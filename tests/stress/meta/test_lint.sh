@@ -140,7 +140,7 @@ sees_files "$rule;$picture" "upward" core/hold/a.h 'extern int a;' core/client/b
 sees_files "$rule;$picture" "another plugin" plugins/p/a.h 'extern int a;' plugins/q/b.c '#include "../p/a.h"'
 sees_files "$rule;$picture" "another plugin by its name alone" plugins/p/a.h 'extern int a;' plugins/q/b.c '#include "a.h"'
 sees_files "$rule;$picture" "resp of redis" plugins/redis/a.h 'extern int a;' plugins/resp/b.c '#include "redis/a.h"'
-sees_files "$rule;$picture" "upward inside a plugin" plugins/redis/call/a.h 'extern int a;' plugins/redis/link/b.c '#include "redis/call/a.h"'
+sees_files "$rule" "upward inside a plugin" plugins/redis/call/a.h 'extern int a;' plugins/redis/link/b.c '#include "redis/call/a.h"'
 sees_files "$rule;commands and benchmarks use the public interface" "the command of core" \
     core/sys/a.h 'extern int a;' cli/b.c '#include "core/sys/a.h"'
 
