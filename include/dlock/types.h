@@ -119,15 +119,25 @@ enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 #define DLOCK_CAP_DATA          DLOCK_BIT(15) /* holders publish data: dlock_options.data, C24 */
 
 /* Each of them once, as X(name), and all together. */
-#define DLOCK_CAP_MAP(X)                                                               \
-    X(RWLOCK)                                                                          \
-    X(DOWNGRADE)                                                                       \
-    X(FENCE)                                                                           \
-    X(FENCE_DURABLE)                                                                   \
-    X(CRASH_SAFE)                                                                      \
-    X(NATIVE_WAIT)                                                                     \
-    X(WATCH) X(QUEUE) X(SESSION) X(CONCURRENT) X(PRIVATE) X(TETHERED) X(LIMIT) X(KEEP) \
-        X(FAILOVER_SAFE) X(DATA)
+/* clang-format off: it would lay these lines out anew each time */
+#define DLOCK_CAP_MAP(X) \
+    X(RWLOCK)            \
+    X(DOWNGRADE)         \
+    X(FENCE)             \
+    X(FENCE_DURABLE)     \
+    X(CRASH_SAFE)        \
+    X(NATIVE_WAIT)       \
+    X(WATCH)             \
+    X(QUEUE)             \
+    X(SESSION)           \
+    X(CONCURRENT)        \
+    X(PRIVATE)           \
+    X(TETHERED)          \
+    X(LIMIT)             \
+    X(KEEP)              \
+    X(FAILOVER_SAFE)     \
+    X(DATA)
+/* clang-format on */
 #define DLOCK_CAP_OR(name) | DLOCK_CAP_##name
 #define DLOCK_CAP_ALL      (UINT64_C(0) DLOCK_CAP_MAP(DLOCK_CAP_OR))
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Tests: cli/cmd_why.c
+# Tests: cli/cmd_why.c cli/snapshot.c
 # Does dlock why tell who holds a name, whether that process lives, what it waits for, and a deadlock?
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
 # shellcheck disable=SC2016 # $ belongs to the inner shells
