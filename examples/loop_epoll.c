@@ -39,10 +39,10 @@ int main(int argc, char **argv)
     }
     (void)epoll_ctl(loop, EPOLL_CTL_ADD, dlock_client_fd(client), &event);
     for (int i = 2; i < argc; i++) {
-        struct dlock_options options = {
-            .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .user = argv[i]};
+        struct dlock_options options = DLOCK_OPTIONS_INIT;
         struct dlock_handle *lock = NULL;
 
+        options.user = argv[i];
         if (dlock_new(client, argv[i], DLOCK_NUL, &options, &lock, &err) == DLOCK_OK)
             left += dlock_op_start(lock, DLOCK_OP_LOCK, 10000, &err) == DLOCK_OK;
     }

@@ -43,10 +43,10 @@ int main(int argc, char **argv)
     if (argc < 3 || dlock_client_open(argv[1], NULL, &client, &err) != DLOCK_OK)
         return fprintf(stderr, "usage: loop_uv URI NAME...: %s\n", err.message) > 0;
     for (int i = 2; i < argc; i++) {
-        struct dlock_options options = {
-            .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .user = argv[i]};
+        struct dlock_options options = DLOCK_OPTIONS_INIT;
         struct dlock_handle *lock = NULL;
 
+        options.user = argv[i];
         if (dlock_new(client, argv[i], DLOCK_NUL, &options, &lock, &err) == DLOCK_OK)
             left += dlock_op_start(lock, DLOCK_OP_LOCK, 10000, &err) == DLOCK_OK;
     }

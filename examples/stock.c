@@ -120,14 +120,13 @@ static int order(const struct shop *shop, int amount, bool stops)
     struct dlock_error err = DLOCK_ERROR_INIT;
     struct dlock_client *client = NULL;
     struct dlock_handle *lock = NULL;
-    struct dlock_options options = {.struct_size = sizeof options,
-                                    .wait_ms = DLOCK_AS_OPTIONS,
-                                    .ttl_ms = 1000,
-                                    .op_timeout_ms = 10000};
+    struct dlock_options options = DLOCK_OPTIONS_INIT;
     MYSQL *db = NULL;
     int outcome = FAILED;
     enum dlock_status status = dlock_client_open(shop->uri, NULL, &client, &err);
 
+    options.ttl_ms = 1000;
+    options.op_timeout_ms = 10000;
     if (status == DLOCK_OK)
         status = dlock_new(client, "phones", DLOCK_NUL, &options, &lock, &err);
     if (status == DLOCK_OK)

@@ -332,6 +332,34 @@ public:
     }
 };
 
+/* A mutex that `permits` threads hold at once (C21). Needs DLOCK_CAP_LIMIT. It is Lockable too, and
+ * the thread that locks is the owner of a permit. */
+class semaphore : public mutex
+{
+public:
+    /* permits: 2 to DLOCK_LIMIT_MAX; all users of the name say the same number. */
+    semaphore(const dlock::client &client, std::string_view name, int64_t permits,
+              const dlock_options &options = dlock::options())
+        : mutex(client, name, with_limit(options, permits))
+    {
+    }
+
+    /* The permit of the calling thread, 0 to permits - 1. */
+    uint32_t permit() const noexcept
+    {
+        dlock_handle *handle = native_handle();
+
+        return handle ? dlock_permit(handle) : 0;
+    }
+
+private:
+    static dlock_options with_limit(dlock_options options, int64_t permits) noexcept
+    {
+        options.limit = permits;
+        return options;
+    }
+};
+
 inline const std::error_category &category() noexcept
 {
     class statuses : public std::error_category

@@ -95,6 +95,22 @@ static void readers_and_writers(const dlock::client &client)
     check(table.state() == DLOCK_STATE_FREE, "a downgraded unique_lock unlocks");
 }
 
+static void permits(const dlock::client &client)
+{
+    dlock::semaphore one(client, "permits", 2);
+    dlock::semaphore two(client, "permits", 2);
+    dlock::semaphore three(client, "permits", 2);
+    std::unique_lock first(one, 5s);
+    std::unique_lock second(two, 5s);
+
+    check(first.owns_lock() && second.owns_lock(), "two hold a semaphore of two");
+    check(one.permit() != two.permit(), "each has a permit of its own");
+    check(!three.try_lock(), "a third is kept out");
+    first.unlock();
+    check(three.try_lock_for(5s), "until a permit comes back");
+    three.unlock();
+}
+
 /* All threads use one object. The counter is not atomic: ThreadSanitizer sees two at once. */
 static void threads_of_one_mutex(const dlock::client &client)
 {
@@ -303,6 +319,7 @@ int main(int argc, char **argv)
 
     locks_of_the_standard_library(client);
     readers_and_writers(client);
+    permits(client);
     threads_of_one_mutex(client);
     losses(client);
     errors_are_system_errors(client);
