@@ -29,8 +29,7 @@ int64_t keep_ms_since(const struct keep *keep, int64_t since_ns, const struct ke
 
     if (period_ns == 0)
         return keep->keep_ms;
-    /* since_ns may be less than a millisecond too early: what began with a period is of that period
-     */
+    /* Up to a millisecond too early, since_ns must not count for the period before. */
     began_ns = clocks->wall_ns - (clocks->before_ns - since_ns) + NS_PER_MS - 1;
     end_ns = (began_ns / period_ns + 1) * period_ns;
     ms = (clocks->after_ns - since_ns + end_ns - clocks->wall_ns + NS_PER_MS - 1) / NS_PER_MS;

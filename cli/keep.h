@@ -28,9 +28,11 @@ int keep_check(const struct keep *keep, const struct cli *cli, struct dlock_opti
                size_t names);
 
 /*
- * How long from since_ns of CLOCK_BOOTTIME on a name stays taken that was acquired then: never
- * shorter than to the end of its period, and longer by the time that the reading of the clocks took
- * at most. Periods are counted from 1970, so that all hosts have the same ones.
+ * How long a name stays taken that was acquired less than a millisecond after since_ns of
+ * CLOCK_BOOTTIME: never shorter than to the end of its period, and longer by two milliseconds and
+ * the time that the reading of the clocks took at most. An acquisition in the last millisecond of a
+ * period may count for the next one. Periods are counted from 1970, so that all hosts have the same
+ * ones.
  */
 int64_t keep_ms_since(const struct keep *keep, int64_t since_ns, const struct keep_clocks *clocks);
 
