@@ -52,14 +52,24 @@ install(FILES README.md README.zh-CN.md SECURITY.md CONTRIBUTING.md CHANGELOG.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
-# One page of all functions, from the headers.
-set(DLOCK_REFERENCE_HEADERS dlock metrics types version)
-list(TRANSFORM DLOCK_REFERENCE_HEADERS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/dlock/\\1.h")
+# One page of all functions, and manual pages, from the headers.
+set(reference_headers dlock metrics types version)
+list(TRANSFORM reference_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/dlock/\\1.h")
+set(man_headers ${reference_headers} ${PROJECT_SOURCE_DIR}/include/dlock/plugin.h)
+set(headers_awk ${PROJECT_SOURCE_DIR}/cmake/headers.awk)
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/reference.md
-  COMMAND awk -f ${PROJECT_SOURCE_DIR}/cmake/reference.awk ${DLOCK_REFERENCE_HEADERS} > ${PROJECT_BINARY_DIR}/reference.md
-  DEPENDS ${DLOCK_REFERENCE_HEADERS} ${PROJECT_SOURCE_DIR}/cmake/reference.awk)
-add_custom_target(dlock_reference ALL DEPENDS ${PROJECT_BINARY_DIR}/reference.md)
+  COMMAND awk -f ${headers_awk} -f ${PROJECT_SOURCE_DIR}/cmake/reference.awk ${reference_headers} > ${PROJECT_BINARY_DIR}/reference.md
+  DEPENDS ${reference_headers} ${headers_awk} ${PROJECT_SOURCE_DIR}/cmake/reference.awk)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man3.stamp
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${PROJECT_BINARY_DIR}/man3
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/man3
+  COMMAND awk -v dir=${PROJECT_BINARY_DIR}/man3 -v version=${PROJECT_VERSION} -f ${headers_awk}
+    -f ${PROJECT_SOURCE_DIR}/cmake/man3.awk ${man_headers}
+  COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/man3.stamp
+  DEPENDS ${man_headers} ${headers_awk} ${PROJECT_SOURCE_DIR}/cmake/man3.awk)
+add_custom_target(dlock_reference ALL DEPENDS ${PROJECT_BINARY_DIR}/reference.md ${PROJECT_BINARY_DIR}/man3.stamp)
 install(FILES ${PROJECT_BINARY_DIR}/reference.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
 install(DIRECTORY plugins DESTINATION ${CMAKE_INSTALL_DOCDIR}
   FILES_MATCHING PATTERN "*/README.md" PATTERN "*.acl" PATTERN "*.sql"
   PATTERN memory EXCLUDE PATTERN net EXCLUDE PATTERN resp EXCLUDE)

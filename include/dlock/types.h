@@ -68,8 +68,8 @@ enum dlock_class {
     DLOCK_CLASS_INTERNAL = 5 /* this process: memory, threads, bugs */
 };
 
-/* "BUSY", "held by another owner", DLOCK_CLASS_OUTCOME. Any int is allowed. The strings are static,
- * and never NULL. */
+/* The name of a status, its text and its class: "BUSY", "held by another owner",
+ * DLOCK_CLASS_OUTCOME. Any int is allowed. The strings are static, and never NULL. */
 DLOCK_API const char *dlock_status_name(int status);
 DLOCK_API const char *dlock_status_text(int status);
 DLOCK_API enum dlock_class dlock_status_class(int status);

@@ -142,8 +142,12 @@ check "README's line links a program to a private prefix" private_prefix
 
 # --- what is exported ---
 
+version() {
+    awk '/^#define DLOCK_VERSION_(MAJOR|MINOR|PATCH)/ { printf "%s%s", dot, $3; dot = "." }' "$prefix/include/dlock/version.h"
+}
+
 public_functions() {
-    printf '#include <dlock/%s.h>\n' dlock metrics observe set |
+    printf '#include <dlock/%s.h>\n' dlock metrics version |
         "$cc" -E -P -DDLOCK_BUILDING_LIBRARY -I"$prefix/include" -x c - | tr '\n' ' ' |
         tr ';' '\n' | grep 'visibility("default")' | grep -oE '\bdlock_[a-z_]+ ?\(' |
         tr -d ' (' | sort -u
@@ -161,6 +165,35 @@ reference_has_all() {
     same "" "$(uniq -d "$tap_tmp/reference")" && same "" "$(public_functions | comm -23 - "$tap_tmp/reference")"
 }
 check "the page of reference has what the headers announce" reference_has_all
+
+# Each function has a page of section 3, its own or that of its group, which names it.
+functions_have_pages() {
+    local function page width
+    while read -r function; do
+        page=$prefix/share/man/man3/$function.3
+        [ -s "$page" ] || { echo "no $function.3"; return 1; }
+        page=$prefix/share/man/$(sed -n 's/^\.so //p' "$page")
+        [ -f "$page" ] || page=$prefix/share/man/man3/$function.3
+        sed -n '/^\.SH NAME$/{n;p}' "$page" | grep -E "(^|, )${function}[ ,].*\\\\- [^ ]" && grep "^\.B.*[ *]$function(" "$page" && continue
+        echo "$page does not name $function"
+        return 1
+    done < <(public_functions)
+    for page in "$prefix"/share/man/man3/*.3; do
+        grep -q '^\.so ' "$page" && continue
+        grep -q "^\.TH .* \"dlock $(version)\"" "$page" || { echo "$page"; return 1; }
+        for width in 70 80 90 100; do
+            same "" "$(groff -man -t -Tutf8 "-rLL=${width}n" -ww -z "$page" 2>&1)" || return
+        done
+    done
+}
+pages_follow_the_headers() {
+    local header
+    for header in dlock metrics types version plugin; do
+        ninja -C "$build_dir" -t query man3.stamp | grep -F "include/dlock/$header.h" || return
+    done
+}
+check "each function has a manual page, in lines of 70 to 100 columns" functions_have_pages
+check "these pages are made again when a header has changed" pages_follow_the_headers
 for plugin in "$lib"/dlock/dlock_*.so; do
     check "${plugin##*/} exports its entry alone" same dlock_plugin "$(exports "$plugin")"
 done
@@ -197,10 +230,6 @@ pages_are_there() {
     return "$missing"
 }
 check "the pages that are named are installed" pages_are_there
-
-version() {
-    awk '/^#define DLOCK_VERSION_(MAJOR|MINOR|PATCH)/ { printf "%s%s", dot, $3; dot = "." }' "$prefix/include/dlock/version.h"
-}
 
 # Each program has a page in section 1, with its version and each option of its --help.
 programs_have_pages() {
