@@ -156,7 +156,7 @@ hold_until_the_end_of_input() {
 }
 
 hold_that_is_lost() {
-    hold_begin x --ttl 2s
+    hold_begin x --ttl 6s
     exits 0 "$dlock" break --yes x
     exit_of "$pid"
     equal 70 "$code" "exit code"

@@ -100,7 +100,7 @@ void_of_another_test() {
 failure_speaks() {
     ! "$bin/with_server" redis -- false >"$tap_tmp/out" 2>&1 &&
         grep -E '^# status 1 after [0-9]+ ms, of which the machine took [0-9]+$' "$tap_tmp/out" &&
-        grep -E '^# the end of .*/log:$' "$tap_tmp/out" && grep '^#   .*Ready to accept connections' "$tap_tmp/out" &&
+        grep -E '^# the end of .*/log:$' "$tap_tmp/out" && grep -E '^#   [0-9]+:[CM] ' "$tap_tmp/out" &&
         [ -z "$("$bin/with_server" redis -- true 2>&1)" ]
 }
 
