@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "child.h"
+#include "contain.h"
 #include "exitcode.h"
 #include "lib/pid_space.h"
 
@@ -7,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,7 +240,7 @@ static void sweep(struct descendants *descendants, int n, pid_t group)
         const struct proc_stat *stat = &table.entries[i].stat;
         int error = 0;
 
-        if (!table.entries[i].is_ours)
+        if (!table.entries[i].is_ours || stat->pid == descendants->init)
             continue;
         descendants->living++;
         if (n != 0 && stat->group != group)
@@ -263,6 +265,8 @@ void descendants_term(struct descendants *descendants, pid_t group)
 
 void descendants_kill(struct descendants *descendants)
 {
+    if (descendants->init > 0)
+        contain_kill(descendants->init);
     sweep(descendants, SIGKILL, 0);
 }
 
@@ -280,16 +284,27 @@ static void child_give_up(int fd, int error, int in_exec)
     _exit(CLI_EXIT_NOT_FOUND);
 }
 
+/* Of the pipe whose other end only the parent has. */
+static bool is_read_by_nobody(int fd)
+{
+    struct pollfd pipe_end = {.fd = fd};
+
+    return poll(&pipe_end, 1, 0) != 0;
+}
+
 /* The parent has threads: nothing but async-signal-safe calls here (glibc's execvpe is one, it
  * allocates nothing). */
-static void child_become(const struct child_plan *plan, pid_t parent, int fd)
+static void child_become(const struct child_plan *plan, const int fds[2])
 {
+    int fd = fds[1];
+
+    (void)close(fds[0]);
     if (setpgid(0, 0) != 0)
         child_give_up(fd, errno, 0);
     if (plan->die_with_us) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
             child_give_up(fd, errno, 0);
-        if (getppid() != parent) /* it died before prctl */
+        if (is_read_by_nobody(fd)) /* the parent died before prctl */
             _exit(CLI_EXIT_NOT_FOUND);
     }
     if (plan->tty->eager)
@@ -302,15 +317,16 @@ static void child_become(const struct child_plan *plan, pid_t parent, int fd)
 /* fork. The child writes a struct start_failure, or closes fds[1] by exec. */
 static int child_fork(struct child *child, const struct child_plan *plan, int fds[2])
 {
-    pid_t parent = getpid();
-    int error;
+    int error = 0;
 
     if (pipe2(fds, O_CLOEXEC) != 0)
         return errno;
-    child->pid = fork();
-    error = child->pid < 0 ? errno : 0;
-    if (child->pid == 0)
-        child_become(plan, parent, fds[1]);
+    if (plan->contain)
+        error = contain_fork(&child->pid, &child->descendants.init, fds);
+    else if ((child->pid = fork()) < 0)
+        error = errno;
+    if (error == 0 && child->pid == 0)
+        child_become(plan, fds);
     if (error == 0)
         return 0;
     (void)close(fds[0]);
@@ -377,7 +393,12 @@ void child_signal(const struct child *child, int n)
 
 void child_reap(struct child *child)
 {
+    if (child->descendants.init > 0)
+        contain_kill(child->descendants.init);
     while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    while (child->descendants.init > 0 && waitpid(child->descendants.init, NULL, 0) < 0 &&
+           errno == EINTR)
         continue;
     descendants_fini(&child->descendants);
 }

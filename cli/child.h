@@ -54,6 +54,7 @@ void tty_take_back(const struct tty *tty, pid_t group, bool restore);
  */
 struct descendants {
     pid_t kept; /* a child that its owner reaps; 0: none */
+    pid_t init; /* of contain.h; 0: none. It counts as none of them, and its children do */
 
     size_t living;  /* those that had not ended */
     size_t refused; /* of these: those of another user, which the signal does not reach */
@@ -74,7 +75,7 @@ void descendants_count(struct descendants *descendants);
  */
 void descendants_term(struct descendants *descendants, pid_t group);
 
-/* Counts them, and sends SIGKILL to each. */
+/* Counts them, and sends SIGKILL to each; with an init, to all at once. */
 void descendants_kill(struct descendants *descendants);
 
 struct child {
@@ -92,6 +93,7 @@ struct child_plan {
     const struct signals *signals;
     const struct tty *tty;
     bool die_with_us; /* the command gets SIGKILL when this process dies */
+    bool contain;     /* in a PID namespace of its own (contain.h) */
 };
 
 /*
@@ -107,7 +109,8 @@ void child_poll(struct child *child);
 /* To the whole group. */
 void child_signal(const struct child *child, int n);
 
-/* The command has ended: no more signals after this. */
+/* The command has ended: no more signals after this. If it was contained, ends what is left of its
+ * namespace, and returns when nothing is left. */
 void child_reap(struct child *child);
 
 /* What to add to the message of a command that was not found: the command may be a whole command

@@ -3,6 +3,7 @@
 #include "acquire.h"
 #include "args.h"
 #include "client.h"
+#include "contain.h"
 #include "environment.h"
 #include "exitcode.h"
 #include "keep.h"
@@ -37,7 +38,8 @@ enum run_option {
     RUN_KEEP,
     RUN_ONCE_PER,
     RUN_KEEP_ALWAYS,
-    RUN_METRICS
+    RUN_METRICS,
+    RUN_CONTAIN
 };
 
 static const struct option run_options[] = {
@@ -55,6 +57,7 @@ static const struct option run_options[] = {
     {"once-per", required_argument, NULL, RUN_ONCE_PER},
     {"keep-always", no_argument, NULL, RUN_KEEP_ALWAYS},
     {"metrics", required_argument, NULL, RUN_METRICS},
+    {"contain", no_argument, NULL, RUN_CONTAIN},
     {"name", required_argument, NULL, RUN_NAME}, /* the last one: not of the enum */
     {NULL, 0, NULL, 0},
 };
@@ -66,7 +69,8 @@ struct run {
     char printable[CLI_PRINTABLE_SIZE]; /* the names, printable */
     char **command;
     bool warn_only;
-    bool again; /* after a loss */
+    bool again;   /* after a loss */
+    bool contain; /* the command in a PID namespace of its own */
     int64_t kill_after_ms;
     struct refusal refusal;
     struct keep keep;
@@ -144,6 +148,9 @@ static bool run_option_take(struct run *run, int option, char why[CLI_WHY])
     case RUN_KEEP_ALWAYS:
         run->keep.always = true;
         return true;
+    case RUN_CONTAIN:
+        run->contain = true;
+        return true;
     default:
         return lock_options_take(&run->acquire, option, why);
     }
@@ -166,6 +173,8 @@ static int run_options_check(struct run *run)
         return cli_args_usage(run->cli,
                               "--join excludes --again, --keep, --once-per, --limit, --max-hold, "
                               "--status-fd, --outcome and --metrics");
+    if (run->contain && (run->warn_only || run->acquire.join))
+        return cli_args_usage(run->cli, "--contain excludes --on-lost=warn and --join");
     if (run->refusal.skip_quietly && !run->acquire.timed)
         run->acquire.timeout_ms = 0;
     if (run->refusal.skip_quietly && run->refusal.conflict_code < 0)
@@ -231,6 +240,22 @@ static int outcome_start(struct run *run)
                     cli_output_printable(run->outcome_path, strlen(run->outcome_path)),
                     strerror(error));
     return CLI_EXIT_INTERNAL;
+}
+
+/* -1: go on; else the exit code. */
+static int contain_start(const struct run *run)
+{
+    int error = run->contain ? contain_check() : 0;
+
+    if (error == 0)
+        return -1;
+    cli_output_fail(run->cli,
+                    "--contain: this system gives no PID namespace to this user (%s): run dlock as "
+                    "root, let users make namespaces (user.max_user_namespaces, and where it is "
+                    "restricted kernel.unprivileged_userns_clone or AppArmor), or leave --contain "
+                    "out; no lock was taken",
+                    error == ENOSPC ? "their limit is reached" : strerror(error));
+    return CLI_EXIT_CONFIG;
 }
 
 /* -1: go on; else the exit code. */
@@ -317,6 +342,7 @@ static int command_start(struct run *run)
         .signals = &run->signals,
         .tty = &run->tty,
         .die_with_us = !run->warn_only,
+        .contain = run->contain,
     };
     char **env = command_environment(run);
     bool in_exec = false;
@@ -523,6 +549,8 @@ int cli_run(struct cli *cli, int argc, char **argv)
     exit_code = run_options_read(&run, argc, argv);
     if (exit_code < 0)
         exit_code = outcome_start(&run);
+    if (exit_code < 0)
+        exit_code = contain_start(&run);
     if (exit_code < 0)
         exit_code = metrics_start(&run);
     if (exit_code >= 0)

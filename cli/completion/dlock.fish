@@ -91,6 +91,7 @@ complete -c dlock -n '__dlock_at 1 run' -l skip-quietly -d 'exit 0 and print not
 complete -c dlock -n '__dlock_at 1 run' -l status-fd -x -d 'events to a descriptor'
 complete -c dlock -n '__dlock_at 1 run' -l again -d 'after a loss, run CMD again'
 complete -c dlock -n '__dlock_at 1 run' -l join -d 'run CMD at once below a run that holds NAME'
+complete -c dlock -n '__dlock_at 1 run' -l contain -d 'CMD in a PID namespace of its own: all of it ends with it'
 complete -c dlock -n '__dlock_at 1 run' -s n -l name -x -a '(__dlock_names)' -d 'one of several names'
 complete -c dlock -n '__dlock_at 1 run' -l outcome -r -F -d 'events to a file'
 complete -c dlock -n '__dlock_at 1 run' -l metrics -r -F -d 'what was counted, to a file for Prometheus'

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests: cli/child.c
+# Tests: cli/child.c cli/contain.c
 # SPDX-License-Identifier: MIT
 # dlock run at a terminal: reading, Ctrl-C, Ctrl-Z, pipelines, scripts. script(1) makes the terminal.
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
@@ -7,6 +7,8 @@
 # shellcheck source=tests/cli/kit.sh
 . "$(dirname "$0")/kit.sh"
 need script
+
+run=run
 
 # typing COMMAND [WORD KEYS]...: runs it at a terminal of its own; when a line of the screen matches
 # WORD, KEYS are typed (printf's escapes). What the screen showed is in the file screen, the
@@ -51,14 +53,14 @@ screen_hides() {
 
 has_the_terminal() {
     job 'read -ra f </proc/self/stat; echo "group ${f[4]} foreground ${f[7]}"'
-    typing "$dlock run x ./job"
+    typing "$dlock $run x ./job"
     equal 0 "$code" "exit code"
     screen_shows 'group \([0-9]*\) foreground \1'
 }
 
 reads_from_it() {
     job 'echo ready; read -r l; echo "got $l"; exit 3'
-    typing "$dlock run x ./job" ready 'hello\n'
+    typing "$dlock $run x ./job" ready 'hello\n'
     equal 3 "$code" "exit code"
     screen_shows 'got hello'
 }
@@ -72,7 +74,7 @@ gives_it_back() {
 
 ctrl_c() {
     job 'echo ready; sleep 30'
-    typing "$dlock run x ./job" ready '\x03'
+    typing "$dlock $run x ./job" ready '\x03'
     equal 130 "$code" "exit code"
     is_free x
 }
@@ -97,7 +99,7 @@ ctrl_c_while_waiting() {
 
 ctrl_z_and_fg() {
     job 'echo ready; read -r l; echo "got $l"; exit 3'
-    shell_at_terminal 'prompt>' 'd run x ./job; echo job $?\n' ready '\x1a' 'Stopped' 'fg; echo end $?\n' \
+    shell_at_terminal 'prompt>' "d $run"' x ./job; echo job $?\n' ready '\x1a' 'Stopped' 'fg; echo end $?\n' \
         'prompt> fg' 'word\n' 'end [0-9]' 'exit\n'
     screen_shows 'got word'
     screen_shows 'end 3'
@@ -120,7 +122,7 @@ ctrl_z_without_a_shell_does_not_hang() {
 
 background_job_reads_when_in_front() {
     job 'echo ready; read -r l; echo "got $l"; exit 3'
-    shell_at_terminal 'prompt>' 'd run x ./job &\n' ready 'until jobs -s | grep -q job; do sleep 0.1; done\n' 'Stopped' \
+    shell_at_terminal 'prompt>' "d $run"' x ./job &\n' ready 'until jobs -s | grep -q job; do sleep 0.1; done\n' 'Stopped' \
         'fg; echo end $?\n' 'prompt> fg' 'word\n' 'end [0-9]' 'exit\n'
     screen_shows 'got word'
     screen_shows 'end 3'
@@ -144,6 +146,19 @@ modes_come_back() {
     job 'stty raw -echo; kill -9 $$'
     typing "sh -c 'stty -a >before; \"$dlock\" run x ./job; stty -a >after'"
     cmp before after
+}
+
+contained() {
+    run='run --contain'
+    "$1"
+}
+
+all_contained() {
+    contained has_the_terminal
+    contained reads_from_it
+    contained ctrl_c
+    contained ctrl_z_and_fg
+    contained background_job_reads_when_in_front
 }
 
 break_asks() {
@@ -172,5 +187,6 @@ shows "tty: a background job gets the terminal with fg" background_job_reads_whe
 shows "tty: in a pipeline the others keep the terminal" in_a_pipeline
 shows "tty: in a script the command gets the terminal when it asks" in_a_script_on_demand
 shows "tty: its modes are restored after a killed command" modes_come_back
+shows "tty: all of it for a command in a PID namespace of its own" all_contained
 shows "break: asks at a terminal, shows the holder, takes no for an answer" break_asks
 tap_end
