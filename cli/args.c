@@ -77,6 +77,7 @@ static const char help[] =
     "      --keep D           after CMD succeeded, nobody gets NAME until D after its start\n"
     "      --once-per D       ... until the end of the period of D, in UTC: 1h, 1d\n"
     "      --keep-always      ... also if CMD failed\n"
+    "      --contain          end all that CMD has started, daemons too, with CMD or dlock\n"
     "      --conflict-exit-code N   instead of 75 if another owner holds the lock\n"
     "      --skip-quietly     exit 0 and print nothing if another owner holds the lock\n"
     "      --again            after a loss, wait for the lock again and run CMD again\n"
