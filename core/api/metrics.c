@@ -76,7 +76,7 @@ static void client_add(struct dlock_stats *to, const struct dlock_client *client
     to->sessions_broken = dl_stats_get(&client->pool.broken);
 }
 
-enum dlock_status dlock_client_stats(struct dlock_client *client, struct dlock_stats *out,
+enum dlock_status dlock_client_stats(const struct dlock_client *client, struct dlock_stats *out,
                                      struct dlock_error *err)
 {
     struct dlock_error e;
@@ -315,7 +315,7 @@ static void text_write(struct text *text)
     line(text, "# EOF\n");
 }
 
-enum dlock_status dlock_client_metrics(struct dlock_client *client, const char *const *labels,
+enum dlock_status dlock_client_metrics(const struct dlock_client *client, const char *const *labels,
                                        dlock_text_fn *fn, void *arg, struct dlock_error *err)
 {
     struct dlock_error e;

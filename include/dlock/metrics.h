@@ -83,8 +83,8 @@ struct dlock_stats {
  * out: begins as DLOCK_STATS_INIT, and is filled as far as its struct_size says.
  * DLOCK_OK, DLOCK_INVALID, DLOCK_FORKED.
  */
-DLOCK_API enum dlock_status dlock_client_stats(struct dlock_client *client, struct dlock_stats *out,
-                                               struct dlock_error *err);
+DLOCK_API enum dlock_status dlock_client_stats(const struct dlock_client *client,
+                                               struct dlock_stats *out, struct dlock_error *err);
 
 /* Gets whole lines, which are valid during the call. Returns true to end the text. */
 typedef bool dlock_text_fn(void *arg, const char *text, size_t len);
@@ -103,7 +103,7 @@ typedef bool dlock_text_fn(void *arg, const char *text, size_t len);
  *
  * DLOCK_OK, also if fn ended the text; DLOCK_INVALID, DLOCK_FORKED.
  */
-DLOCK_API enum dlock_status dlock_client_metrics(struct dlock_client *client,
+DLOCK_API enum dlock_status dlock_client_metrics(const struct dlock_client *client,
                                                  const char *const *labels, dlock_text_fn *fn,
                                                  void *arg, struct dlock_error *err);
 

@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <dlock/dlock.h>
 #include <dlock/metrics.h>
+#include <string.h>
 
 static struct dlock_error err = DLOCK_ERROR_INIT;
 static struct dlt_engine engine;
@@ -93,6 +94,48 @@ Test(structures, stats)
     cr_assert_eq(dlock_client_stats(engine.client, &zeroed, &err), DLOCK_INVALID);
     expect_named("dlock_stats");
     cr_assert_eq(dlock_client_stats(engine.client, &stats, &err), DLOCK_OK);
+}
+
+static bool holder_count(void *arg, const struct dlock_holder *holder)
+{
+    *(unsigned *)arg += holder->name_len == 3 && memcmp(holder->name, "abc", 3) == 0;
+    return false;
+}
+
+/* Each function that takes a name. */
+Test(structures, C11_names_that_end_with_a_nul)
+{
+    static const char *const names[] = {"x", "abc"};
+    static const size_t lens[] = {1, DLOCK_NUL};
+    struct dlock_handle *lock = NULL, *same = NULL;
+    struct dlock_set *set = NULL;
+    unsigned seen = 0;
+    char text[DLOCK_NAME_MAX + 2];
+
+    cr_assert_eq(dlock_new(engine.client, "abc", DLOCK_NUL, NULL, &lock, &err), DLOCK_OK);
+    cr_assert_eq(dlock_new(engine.client, "abcd", 3, NULL, &same, &err), DLOCK_OK);
+    cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, lock, 0), DLOCK_OK);
+    cr_expect_eq(dlt_do(&engine, DLT_TRYLOCK, same, 0), DLOCK_BUSY);
+    cr_assert_eq(dlock_client_inspect(engine.client, "abc", DLOCK_NUL, holder_count, &seen, &err),
+                 DLOCK_OK);
+    cr_assert_eq(dlock_client_list(engine.client, "ab", DLOCK_NUL, holder_count, &seen, &err),
+                 DLOCK_OK);
+    cr_assert_eq(dlock_client_list(engine.client, "", DLOCK_NUL, holder_count, &seen, &err),
+                 DLOCK_OK);
+    cr_expect_eq(seen, 3u);
+    cr_assert_eq(dlock_set_new(engine.client, names, lens, 2, NULL, &set, &err), DLOCK_OK);
+    cr_expect_eq(dlock_set_acquire(set, DLOCK_EXCLUSIVE, 0, &err), DLOCK_BUSY);
+    cr_assert_eq(dlock_client_break(engine.client, "abc", DLOCK_NUL, NULL, &err), DLOCK_OK);
+    memset(text, 'n', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    cr_expect_eq(dlock_client_break(engine.client, text, DLOCK_NUL, NULL, &err), DLOCK_INVALID);
+    cr_expect_eq(dlock_client_list(engine.client, text, DLOCK_NUL, holder_count, &seen, &err),
+                 DLOCK_INVALID);
+    cr_expect_eq(dlock_client_inspect(engine.client, "", DLOCK_NUL, holder_count, &seen, &err),
+                 DLOCK_INVALID);
+    dlock_set_free(set);
+    dlock_free(same);
+    (void)dlt_do(&engine, DLT_FREE, lock, 0);
 }
 
 /* An unlock must not fail for the sake of its error. */
