@@ -200,7 +200,8 @@ void dl_acquire_fsm_tried(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64
         attempt->enqueued = true;
     switch (status) {
     case DLOCK_OK:
-        granted(attempt, now_ns, dl_lease_valid_until_ns(base_ns, grant->lease_ms),
+        granted(attempt, now_ns,
+                dl_lease_valid_until_ns(base_ns, grant->lease_ms, attempt->rules.margin),
                 grant->lease_ms);
         break;
     case DLOCK_BUSY:
@@ -238,7 +239,8 @@ void dl_acquire_fsm_tried(struct dl_acquire_fsm *attempt, int64_t sent_ns, int64
 static bool grant_counts(struct dl_acquire_fsm *attempt, int64_t now_ns,
                          const struct dlock_grant *grant)
 {
-    int64_t until_ns = dl_lease_valid_until_ns(attempt->entry_base_ns, grant->lease_ms);
+    int64_t until_ns =
+        dl_lease_valid_until_ns(attempt->entry_base_ns, grant->lease_ms, attempt->rules.margin);
 
     if (!attempt->has_entry || grant->fence <= attempt->entry_fence ||
         !dl_lease_is_enough(now_ns, until_ns, grant->lease_ms))

@@ -55,6 +55,7 @@ enum dl_step {
 struct dl_acquire_fsm_rules {
     int64_t op_timeout_ns; /* one exchange */
     int64_t poll_max_ns;   /* longest sleep between two polls */
+    uint8_t margin;        /* of the validity, see lease.h */
     bool connected;        /* the rest of the rules is known: a session was made once */
     bool wait;             /* false: one attempt */
     bool native;           /* the backend has `lock` */

@@ -359,6 +359,7 @@ static struct dl_acquire_fsm_rules rules_of(const struct dl_acquire *a, bool wai
     bool queue = wait && lock->options->in_queue && dl_client_has(client, DLOCK_CAP_QUEUE);
 
     return (struct dl_acquire_fsm_rules){
+        .margin = a->lock->renewal.margin,
         .connected = dl_session_pool_first(&client->pool) != NULL,
         .op_timeout_ns = dl_handle_op_timeout_ms(lock) * DL_NS_PER_MS,
         .poll_max_ns = poll_max_ns(a, queue),

@@ -34,6 +34,7 @@ static struct dlock_handle *lock_make(struct dlock_client *client, const void *n
         return NULL;
     }
     lock->renewal.automatic = lock->options->renew;
+    lock->renewal.margin = settings->clock_margin;
     dl_handle_mark_claim(lock);
     return lock;
 }

@@ -2,6 +2,8 @@
 #include "hold/lease.h"
 #include "sys/clock.h"
 
+#define MARGIN_LEAST_NS (10 * DL_NS_PER_MS)
+
 /* Signal handlers may call dlock_state: libatomic must not use a lock for this type. */
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "64-bit atomics have to be lock-free");
 
@@ -97,14 +99,16 @@ void dl_lease_free(struct dl_lease *lease)
     atomic_store(&lease->word, word_make(DLOCK_STATE_FREE, dl_lease_until_ns(lease)));
 }
 
-int64_t dl_lease_drift_ns(int64_t lease_ms)
+int64_t dl_lease_margin_ns(int64_t lease_ms, unsigned margin)
 {
-    return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS;
+    int64_t part_ns = lease_ms * (DL_NS_PER_MS / 100) * margin;
+
+    return part_ns > MARGIN_LEAST_NS ? part_ns : MARGIN_LEAST_NS;
 }
 
-int64_t dl_lease_valid_until_ns(int64_t base_ns, int64_t lease_ms)
+int64_t dl_lease_valid_until_ns(int64_t base_ns, int64_t lease_ms, unsigned margin)
 {
-    return base_ns + lease_ms * DL_NS_PER_MS - dl_lease_drift_ns(lease_ms);
+    return base_ns + lease_ms * DL_NS_PER_MS - dl_lease_margin_ns(lease_ms, margin);
 }
 
 int64_t dl_lease_least_ns(int64_t lease_ms)

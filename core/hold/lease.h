@@ -45,18 +45,20 @@ void dl_lease_free(struct dl_lease *lease); /* released, or its loss acknowledge
  * How long a lease may be believed: its validity.
  *
  * The store counts a lease from the moment at which it executes the request. The client counts from
- * a moment before the request was sent, and subtracts the drift that two clocks may have, so that
- * the client always stops believing first. (The rule of the Redlock description: ttl less elapsed
- * less drift.)
+ * a moment before the request was sent, and subtracts a margin for clocks that run at different
+ * rates or are set, so that the client always stops believing first. (The rule of the Redlock
+ * description: ttl less elapsed less drift.) margin: in percent, the option clock_margin.
  */
 
-/* 1 % of the lease and 2 ms. */
-int64_t dl_lease_drift_ns(int64_t lease_ms);
+/* margin of the lease, and at least 10 ms. */
+int64_t dl_lease_margin_ns(int64_t lease_ms, unsigned margin);
 
-/* base_ns + lease - drift; base_ns: a moment before the first byte of the request was sent (C1). */
-int64_t dl_lease_valid_until_ns(int64_t base_ns, int64_t lease_ms);
+/* base_ns + lease - margin; base_ns: a moment before the first byte of the request was sent (C1).
+ */
+int64_t dl_lease_valid_until_ns(int64_t base_ns, int64_t lease_ms, unsigned margin);
 
-/* C3: the time that must be left so that a grant is of use: max(10 ms, lease/10). */
+/* C3: the time that must be left of the validity so that a grant is of use: max(10 ms, lease/10).
+ */
 int64_t dl_lease_least_ns(int64_t lease_ms);
 
 /* Whether more than that is left. */

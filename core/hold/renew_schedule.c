@@ -80,7 +80,7 @@ void dl_renew_schedule_remove_locked(struct dlock_handle *lock)
 void dl_renew_schedule_limit_locked(const struct dlock_handle *lock)
 {
     struct dl_renewer *renewer = lock->client->renewer;
-    int64_t most_ns = dl_later(dl_handle_ttl_ms(lock) * (DL_NS_PER_MS / 5), DL_IO_LIMIT_LEAST_NS);
+    int64_t most_ns = dl_later(dl_handle_ttl_ms(lock) * DL_NS_PER_MS / 6, DL_IO_LIMIT_LEAST_NS);
 
     if (lock->end.heap_index != 0)
         most_ns = dl_earlier(most_ns, dl_renewal_io_limit_ns(&lock->renewal));

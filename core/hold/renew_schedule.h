@@ -5,7 +5,7 @@
  *
  * There are two heaps of moments: the next check of each handle, and the end of each lease. An
  * exchange ends with the earliest end of any lease of the client, so that a store that does not
- * answer delays no report of a loss. But it has 200 ms, or a fifth of the shortest lease: otherwise
+ * answer delays no report of a loss. But it has 200 ms, or a sixth of the shortest lease: otherwise
  * leases that end one after the other would leave no time to renew the rest.
  *
  * The client's mutex guards all of it.

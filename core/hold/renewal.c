@@ -20,7 +20,8 @@ static bool reads_held(enum dlock_state state)
  */
 static int64_t next_after(const struct dl_renewal *renewal, int64_t base_ns, int64_t lease_ms)
 {
-    if (!renewal->automatic || dl_lease_valid_until_ns(base_ns, lease_ms) >= renewal->hold_until_ns)
+    if (!renewal->automatic ||
+        dl_lease_valid_until_ns(base_ns, lease_ms, renewal->margin) >= renewal->hold_until_ns)
         return DL_NEVER;
     return base_ns + lease_ms * (DL_NS_PER_MS / 3);
 }
@@ -28,7 +29,7 @@ static int64_t next_after(const struct dl_renewal *renewal, int64_t base_ns, int
 void dl_renewal_granted(struct dl_renewal *renewal, struct dl_lease *lease, int64_t now_ns,
                         int64_t until_ns, int64_t lease_ms, bool soon)
 {
-    int64_t base_ns = until_ns - dl_lease_valid_until_ns(0, lease_ms);
+    int64_t base_ns = until_ns - dl_lease_valid_until_ns(0, lease_ms, renewal->margin);
 
     renewal->at_ns = next_after(renewal, base_ns, lease_ms);
     if (soon && renewal->at_ns != DL_NEVER)
@@ -43,11 +44,11 @@ int64_t dl_renewal_recheck_ns(const struct dl_renewal *renewal, const struct dl_
     return dl_earlier(renewal->at_ns, dl_lease_until_ns(lease));
 }
 
-/* A fifth of the lease. So the first renewal, after a third, and two more fit in before the end
- * (C14), and other handles that come due meanwhile are renewed in time. */
+/* A sixth of the lease. So the first renewal, after a third, and two more fit in before the validity
+ * ends (C14), and other handles that come due meanwhile are renewed in time. */
 int64_t dl_renewal_io_limit_ns(const struct dl_renewal *renewal)
 {
-    return renewal->lease_ms * (DL_NS_PER_MS / 5);
+    return renewal->lease_ms * DL_NS_PER_MS / 6;
 }
 
 int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, int64_t op_timeout_ns)
@@ -89,7 +90,8 @@ enum dlock_status dl_renewal_answered(struct dl_renewal *renewal, struct dl_leas
                                       bool *stale)
 {
     bool extended = answer->status == DLOCK_OK;
-    int64_t until_ns = extended ? dl_lease_valid_until_ns(answer->sent_ns, answer->lease_ms) : 0;
+    int64_t until_ns =
+        extended ? dl_lease_valid_until_ns(answer->sent_ns, answer->lease_ms, renewal->margin) : 0;
 
     *gone = answer->status == DLOCK_LOST;
     *stale = false;

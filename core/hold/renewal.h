@@ -12,6 +12,7 @@
 struct dl_renewal {
     /* set when the handle is made */
     bool automatic; /* false: only when the application asks for it */
+    uint8_t margin; /* of the validity, see lease.h */
 
     /* of the present acquisition */
     unsigned failures;     /* in a row */

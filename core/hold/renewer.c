@@ -57,7 +57,7 @@ enum dlock_status dl_renew_first(struct dlock_handle *lock, int64_t deadline_ns,
     sent_ns = renew_send(lock, deadline_ns, &op, err);
     if (op.status == DLOCK_OK) {
         *lease_ms = op.grant.lease_ms;
-        *valid_until_ns = dl_lease_valid_until_ns(sent_ns, op.grant.lease_ms);
+        *valid_until_ns = dl_lease_valid_until_ns(sent_ns, op.grant.lease_ms, lock->renewal.margin);
     }
     return op.status;
 }

@@ -83,8 +83,8 @@ static bool may_get_locked(struct dlock_handle *lock, const struct dlock_handle 
         .ttl_ns = lock->renewal.lease_ms * DL_NS_PER_MS,
     };
     input.left_ns = dl_lease_until_ns(&lock->lease) - input.now_ns;
-    input.confirmed_ns =
-        dl_lease_until_ns(&lock->lease) - dl_lease_valid_until_ns(0, lock->renewal.lease_ms);
+    input.confirmed_ns = dl_lease_until_ns(&lock->lease) -
+                         dl_lease_valid_until_ns(0, lock->renewal.lease_ms, lock->renewal.margin);
     return dl_unlock_handoff_allowed(&input);
 }
 

@@ -33,6 +33,9 @@ const struct dlock_option_spec dl_settings_options[] = {
      "a handle that holds its lock may acquire it again, and unlocks as often"},
     {"queue", "bool", "on", NULL,
      "wait in the store's queue, first come first served, if it has one"},
+    {"clock_margin", "int", "10", "1..50",
+     "percent of a lease, and at least 10 ms, that a client does not believe, for clocks that are "
+     "not right"},
     {"handoff", "int", "30", "0..30",
      "how often a held lock may go from thread to thread of one client before others get it"},
     {"label", "text", NULL, "1..64", "a word for people who inspect the lock; printable ASCII"},
@@ -93,6 +96,8 @@ bool dl_settings_set(struct dl_settings *settings, const char *name, const char 
         settings->lazy = strcmp(text, "lazy") == 0;
     else if (strcmp(name, "handoff") == 0)
         settings->handoff = (int)number;
+    else if (strcmp(name, "clock_margin") == 0)
+        settings->clock_margin = (uint8_t)number;
     else if (strcmp(name, "label") == 0) {
         if (!printable(text))
             return false;

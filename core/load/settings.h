@@ -28,6 +28,7 @@ struct dl_settings {
     enum dlock_tri fence;       /* fence=auto: DLOCK_DEFAULT */
     enum dlock_tri recursive;   /* recursive=off */
     enum dlock_tri queue;       /* queue=on: wait in the store's queue where it has one */
+    uint8_t clock_margin;       /* clock_margin=10: percent of a lease that is not believed */
     int handoff;                /* handoff=30: turns that a lease may go round this client */
     enum dlock_end end;         /* dlock_options.end; no option of a URI */
     void *user;                 /* dlock_options.user; no option of a URI, as the next two */

@@ -424,7 +424,7 @@ DLOCK_API int64_t dlock_since_ms(const struct dlock_handle *lock);
 
 /*
  * Extends the lease to ttl_ms from now. Never shortens what the store granted. Waits for the store
- * for op_timeout at most, and for a fifth of the lease at most if the renewer renews the lock, too.
+ * for op_timeout at most, and for a sixth of the lease at most if the renewer renews the lock, too.
  *
  * ttl_ms: 0: as before. Otherwise the renewer uses it from now on, too.
  *

@@ -22,8 +22,8 @@ struct lease {
 
 /*
  * The last call, which has just returned, made the lease or extended it. What the handle says is
- * counted from the sending, and less by the drift: 1 % and 2 ms, of which the 2 ms are left to
- * stores that count in milliseconds. A lease that lives in a session ends with the claim.
+ * counted from the sending, and less by the margin: 10 % and at least 10 ms, of which a tenth of
+ * the lease is used here. A lease that lives in a session ends with the claim.
  */
 static void bounds_set(struct lease *lease)
 {

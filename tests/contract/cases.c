@@ -48,7 +48,7 @@ static const struct dlt_case cases[] = {
     CASE(state_ends_with_the_lease, "C2", 0, 0, 0,
          "Time left only falls, and at its end the handle says LOST by itself."),
     CASE(state_keeps_a_margin, "C2 C3", 0, 0, 0,
-         "The handle stops believing in its lease by the drift, 1 % and 2 ms, early."),
+         "The handle stops believing in its lease 10 % of it early, and at least 10 ms."),
     CASE(state_ok_is_worth_something, "C3", 0, 0, 0,
          "After OK at least a tenth of the lease and 10 ms are left."),
     CASE(state_after_stop, "C2 C5", 0, DLT_PROCESSES | DLT_SERIAL, 0,

@@ -8,25 +8,32 @@
 #define MS       INT64_C(1000000)
 #define BEGIN_NS (1000 * MS)
 
-static const struct dl_acquire_fsm_rules try_once = {.connected = true,
+static const struct dl_acquire_fsm_rules try_once = {.margin = 10,
+                                                     .connected = true,
                                                      .op_timeout_ns = 2000 * MS,
                                                      .poll_max_ns = 1000 * MS,
                                                      .wait = false,
                                                      .watch = true};
-static const struct dl_acquire_fsm_rules wait_watching = {.connected = true,
+static const struct dl_acquire_fsm_rules wait_watching = {.margin = 10,
+                                                          .connected = true,
                                                           .op_timeout_ns = 2000 * MS,
                                                           .poll_max_ns = 1000 * MS,
                                                           .wait = true,
                                                           .watch = true};
-static const struct dl_acquire_fsm_rules wait_polling = {
-    .connected = true, .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true};
-static const struct dl_acquire_fsm_rules wait_native = {.connected = true,
+static const struct dl_acquire_fsm_rules wait_polling = {.margin = 10,
+                                                         .connected = true,
+                                                         .op_timeout_ns = 2000 * MS,
+                                                         .poll_max_ns = 1000 * MS,
+                                                         .wait = true};
+static const struct dl_acquire_fsm_rules wait_native = {.margin = 10,
+                                                        .connected = true,
                                                         .op_timeout_ns = 2000 * MS,
                                                         .poll_max_ns = 1000 * MS,
                                                         .wait = true,
                                                         .native = true};
 
-static const struct dl_acquire_fsm_rules wait_queued = {.connected = true,
+static const struct dl_acquire_fsm_rules wait_queued = {.margin = 10,
+                                                        .connected = true,
                                                         .op_timeout_ns = 2000 * MS,
                                                         .poll_max_ns = 1000 * MS,
                                                         .wait = true,

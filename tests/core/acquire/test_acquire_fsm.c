@@ -18,14 +18,14 @@ Test(attempt, C1_a_grant_counts_from_before_the_request_left)
     tried(&a, 1500, DLOCK_OK, lease(30000));
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_OK);
-    cr_assert_eq(a.valid_until_ns, (1000 + 30000 - 302) * MS);
+    cr_assert_eq(a.valid_until_ns, (1000 + 30000 - 3000) * MS);
 }
 
 Test(attempt, C3_a_grant_that_came_too_late_is_given_back)
 {
     struct dl_acquire_fsm a = begin(&try_once, 0);
 
-    tried(&a, 1000 + 30000 - 302 - 3000, DLOCK_OK, lease(30000));
+    tried(&a, 1000 + 30000 - 3000 - 3000, DLOCK_OK, lease(30000));
     cr_assert_eq(a.step, DL_STEP_RETURN);
     dl_acquire_fsm_returned(&a, 30000 * MS);
     cr_assert_eq(a.step, DL_STEP_DONE);
@@ -213,7 +213,7 @@ Test(attempt, C1_a_blocking_grant_counts_from_the_confirming_request)
 
     tried(&a, 90000, DLOCK_OK, (struct dlock_grant){.lease_ms = 30000, .since_ns = 89990 * MS});
     cr_assert_eq(a.result, DLOCK_OK);
-    cr_assert_eq(a.valid_until_ns, (89990 + 30000 - 302) * MS);
+    cr_assert_eq(a.valid_until_ns, (89990 + 30000 - 3000) * MS);
 }
 
 /* In the store's queue (design: queue and grant). */
@@ -261,7 +261,7 @@ Test(attempt, C1_a_watched_grant_counts_from_the_last_request_answered_queued)
     watched(&a, 1500, DLOCK_OK, fenced(102));
     cr_assert_eq(a.step, DL_STEP_DONE);
     cr_assert_eq(a.result, DLOCK_OK);
-    cr_assert_eq(a.valid_until_ns, (1000 + 3000 - 32) * MS);
+    cr_assert_eq(a.valid_until_ns, (1000 + 3000 - 300) * MS);
 }
 
 Test(attempt, WAT_4_a_grant_older_than_our_place_is_dropped)
@@ -276,12 +276,12 @@ Test(attempt, C3_a_watched_grant_with_too_little_left_is_confirmed_first)
 {
     struct dl_acquire_fsm a = begin_queued(-1);
 
-    watched(&a, 1000 + 3000 - 32 - 200, DLOCK_OK, fenced(102));
+    watched(&a, 1000 + 3000 - 300 - 200, DLOCK_OK, fenced(102));
     cr_assert_eq(a.step, DL_STEP_REFRESH);
     dl_acquire_fsm_tried(&a, 3800 * MS, 3801 * MS, DLOCK_OK,
                          &(struct dlock_grant){.lease_ms = 2900}, 0);
     cr_assert_eq(a.result, DLOCK_OK);
-    cr_assert_eq(a.valid_until_ns, (3800 + 2900 - 31) * MS);
+    cr_assert_eq(a.valid_until_ns, (3800 + 2900 - 290) * MS);
 }
 
 Test(attempt, a_place_that_is_gone_ends_the_token)

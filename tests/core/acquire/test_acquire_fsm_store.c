@@ -106,7 +106,7 @@ Test(attempt_store, C8_a_grant_ends_a_row_of_failures)
 Test(attempt_store, C13_a_client_that_has_reached_no_store_connects_first)
 {
     struct dl_acquire_fsm_rules unknown = {
-        .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true};
+        .margin = 10, .op_timeout_ns = 2000 * MS, .poll_max_ns = 1000 * MS, .wait = true};
     struct dl_acquire_fsm a = begin(&unknown, -1);
 
     cr_assert_eq(a.step, DL_STEP_CONNECT);

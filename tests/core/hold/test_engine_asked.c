@@ -8,8 +8,8 @@
 
 #include <criterion/criterion.h>
 
-#define TTL_MS   1000 /* the lease ends at 988 */
-#define FIFTH_MS (TTL_MS / 5)
+#define TTL_MS   1200 /* the lease ends at 1080 */
+#define SIXTH_MS (TTL_MS / 6)
 
 static struct dlt_engine engine;
 static struct dlock_handle *lock;
@@ -63,7 +63,7 @@ static void expect_short(enum dlt_kind kind)
     dlt_call_start(&call, &engine, kind, lock, 0);
     cr_assert_eq(dlt_call_finish(&call, 2 * TTL_MS), DLOCK_UNAVAILABLE);
     expect_kept();
-    cr_assert_eq(dlt_call_ms(&call), FIFTH_MS);
+    cr_assert_eq(dlt_call_ms(&call), SIXTH_MS);
 }
 
 Test(asked, C14_a_renewal_without_an_answer_leaves_the_renewer_time)
@@ -99,9 +99,9 @@ Test(asked, without_the_renewer_it_has_all_of_op_timeout)
 {
     struct dlt_call call;
 
-    begin(DLOCK_OFF, 900);
+    begin(DLOCK_OFF, 800);
     silence(1);
     dlt_call_start(&call, &engine, DLT_RENEW, lock, 0);
     cr_assert_eq(dlt_call_finish(&call, 2 * TTL_MS), DLOCK_UNAVAILABLE);
-    cr_assert_eq(dlt_call_ms(&call), 900);
+    cr_assert_eq(dlt_call_ms(&call), 800);
 }

@@ -8,11 +8,19 @@
 
 #define MS INT64_C(1000000)
 
-Test(validity, C1_ends_drift_before_the_store_may_forget)
+Test(validity, C1_ends_the_margin_before_the_store_may_forget)
 {
-    cr_assert_eq(dl_lease_drift_ns(30000), 302 * MS);
-    cr_assert_eq(dl_lease_valid_until_ns(1000 * MS, 30000), (1000 + 30000 - 302) * MS);
-    cr_assert_eq(dl_lease_valid_until_ns(0, 50), (int64_t)(47.5 * (double)MS));
+    cr_assert_eq(dl_lease_margin_ns(30000, 10), 3000 * MS);
+    cr_assert_eq(dl_lease_margin_ns(30000, 1), 300 * MS);
+    cr_assert_eq(dl_lease_valid_until_ns(1000 * MS, 30000, 10), (1000 + 30000 - 3000) * MS);
+}
+
+Test(validity, C1_the_margin_is_ten_milliseconds_at_least)
+{
+    cr_assert_eq(dl_lease_margin_ns(100, 10), 10 * MS);
+    cr_assert_eq(dl_lease_margin_ns(99, 10), 10 * MS);
+    cr_assert_eq(dl_lease_margin_ns(101, 10), 10 * MS + MS / 10);
+    cr_assert_eq(dl_lease_valid_until_ns(0, 50, 1), 40 * MS);
 }
 
 Test(validity, C3_least_is_ten_milliseconds_or_a_tenth)
@@ -33,5 +41,5 @@ Test(validity, seven_days_do_not_overflow)
 {
     int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
 
-    cr_assert_gt(dl_lease_valid_until_ns(INT64_C(1) << 61, week_ms), INT64_C(1) << 61);
+    cr_assert_gt(dl_lease_valid_until_ns(INT64_C(1) << 61, week_ms, 50), INT64_C(1) << 61);
 }

@@ -175,7 +175,8 @@ static void place_note(const struct dlock_request *req, const struct sim_answer 
         if (record != NULL) {
             record->status = (uint16_t)(age_ms < UINT16_MAX ? age_ms : UINT16_MAX);
             record->until_ns = sim_host_to_sim(
-                &process->host, dl_lease_valid_until_ns(sent_ns, answer->grant.lease_ms));
+                &process->host, dl_lease_valid_until_ns(sent_ns, answer->grant.lease_ms,
+                                                        handle->lock->renewal.margin));
         }
     } else if ((req->flags & DLOCK_REQ_REFRESH) != 0 && answer->status == DLOCK_BUSY) {
         (void)sim_record(handle, DLT_LEFT);

@@ -72,8 +72,8 @@ endfunction()
 
 # ---- core ----
 
-dlt_add_sim_defect(no_drift everything any 100 OVERLAP core/hold/lease.c
-  "return lease_ms * (DL_NS_PER_MS / 100) + 2 * DL_NS_PER_MS" "return lease_ms * 0")
+dlt_add_sim_defect(no_margin everything any 100 OVERLAP core/hold/lease.c
+  "return part_ns > MARGIN_LEAST_NS ? part_ns : MARGIN_LEAST_NS" "return part_ns * 0")
 dlt_add_sim_defect(no_least_validity lossy queue 300 C3 core/hold/lease.c
   "return until_ns - now_ns > dl_lease_least_ns(lease_ms)"
   "return until_ns > now_ns || lease_ms < 0"
@@ -92,8 +92,8 @@ dlt_add_sim_defect(one_token_a_handle lossy any 100 OVERLAP core/hold/claim.c
   "memcpy(claim->req.token, token, sizeof claim->req.token)"
   "if (claim->req.token[0] == 0) claim->req.token[0] = 1, memcpy(claim->req.token + 1, token + 1, 15)")
 dlt_add_sim_defect(renewal_counts_from_reply lossy poll 100 OVERLAP core/hold/renewal.c
-  "dl_lease_valid_until_ns(answer->sent_ns, answer->lease_ms)"
-  "dl_lease_valid_until_ns(answer->now_ns, answer->lease_ms)")
+  "dl_lease_valid_until_ns(answer->sent_ns,"
+  "dl_lease_valid_until_ns(answer->now_ns,")
 dlt_add_sim_defect(renewal_is_not_repeated lossy any 100 RENEWAL core/hold/renewal.c
   "    if (renewal->automatic)
         renewal->at_ns ="
