@@ -100,7 +100,7 @@ static void longest_taken(const struct dlt_run *run, struct dlock_client *client
 
     DLT_OK(dlock_trylock(lock, &dlt_err));
     if (!dlt_session_lives(client)) { /* a claim lasts from ping to ping there */
-        DLT_CHECK(dlock_remaining_ms(lock) > ttl_ms - ttl_ms / 50 - run->slack_ms,
+        DLT_CHECK(dlock_remaining_ms(lock) > ttl_ms - ttl_ms / 8 - run->slack_ms,
                   "%" PRId64 " ms are left of a ttl of %" PRId64 " ms", dlock_remaining_ms(lock),
                   ttl_ms);
         DLT_CHECK(dlt_is_tethered(client) || !dlt_can_inspect(client) ||
