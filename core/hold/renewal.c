@@ -44,8 +44,8 @@ int64_t dl_renewal_recheck_ns(const struct dl_renewal *renewal, const struct dl_
     return dl_earlier(renewal->at_ns, dl_lease_until_ns(lease));
 }
 
-/* A sixth of the lease. So the first renewal, after a third, and two more fit in before the validity
- * ends (C14), and other handles that come due meanwhile are renewed in time. */
+/* A sixth of the lease. So the first renewal, after a third, and two more fit in before the
+ * validity ends (C14), and other handles that come due meanwhile are renewed in time. */
 int64_t dl_renewal_io_limit_ns(const struct dl_renewal *renewal)
 {
     return renewal->lease_ms * DL_NS_PER_MS / 6;

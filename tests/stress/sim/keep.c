@@ -29,7 +29,7 @@ void sim_keep_acquired(struct sim_handle *handle, struct dlt_record *record)
 
     if (!sim_keeps())
         return;
-    since_ns = dlock_since_ms(handle->lock) * 1000000;
+    since_ns = dlock_since_ms(handle->lock) == 0 ? 0 : handle->lock->since_ns;
     handle->keep_ms = handle->keeps_ms;
     if (since_ns != 0)
         record->data = (uint64_t)sim_host_to_sim(&handle->process->host, since_ns);

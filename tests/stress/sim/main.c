@@ -182,8 +182,8 @@ static void sum_up(struct sums *sums, const struct dlt_check_figures *figures)
 static int64_t stall_ns(void)
 {
     const struct sim_choice *choice = &sim_world.choice;
-    int64_t most_ms = 100 + choice->poll_max_ms + choice->ttl_ms / 25 +
-                      choice->ttl_ms / 10; /* the margin */
+    int64_t most_ms =
+        100 + choice->poll_max_ms + choice->ttl_ms / 25 + choice->ttl_ms / 10; /* the margin */
 
     if (sim_world.profile->stall_ttls > 0)
         most_ms += sim_world.profile->stall_ttls * choice->ttl_ms + choice->waiter_lease_ms +
