@@ -12,3 +12,5 @@ s/\<dlock_client_waiters\>/dlock_client_list_waiters/g
 s,<dlock/\(notice\|observe\|set\)\.h>,<dlock/dlock.h>,
 s/\<DLOCK_TRY\>/0/g
 s/\<DLOCK_WAIT\>/DLOCK_AS_OPTIONS/g
+s/\<dlock_client_next(\([^,]*\), &\([A-Za-z_0-9]*\), \([^()]*\)) == 1/dlock_client_next(\1, \&\2, \3) == DLOCK_OK \&\& \2.kind != DLOCK_NOTICE_NONE/
+/wait_ms/!s/\(struct dlock_options [A-Za-z_0-9]* = {\.struct_size = sizeof [A-Za-z_0-9]*\)/\1, .wait_ms = DLOCK_AS_OPTIONS/

@@ -75,7 +75,6 @@
 #ifndef DLOCK_H
 #define DLOCK_H
 
-#include <dlock/dlock.h>
 #include <dlock/types.h>
 #include <dlock/version.h>
 
@@ -98,7 +97,7 @@ enum dlock_state {
 /* Timeouts, and dlock_options.wait_ms: milliseconds, 0 for one attempt without a wait, or one of
  * these. A call with DLOCK_AS_OPTIONS waits as the options of the handle say, and options with it
  * say what the options of the client say. */
-#define DLOCK_FOREVER    INT64_C(-1)
+#define DLOCK_FOREVER    INT64_C(-1) /* without a limit */
 #define DLOCK_AS_OPTIONS INT64_C(-2)
 
 #define DLOCK_NUL SIZE_MAX /* the length of a name that ends with a NUL */
