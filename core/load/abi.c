@@ -281,7 +281,7 @@ static enum dlock_status ways_check(const struct check *check, const struct dloc
                                     struct dl_plugin *copy)
 {
     enum dlock_status status = DLOCK_OK;
-    struct dl_plugin way;
+    struct dl_plugin way = {0};
 
     if (d->strategies == NULL)
         return way_check(check, copy, d->caps, d->ops);
