@@ -45,8 +45,8 @@ static bool report(void *arg, const struct dlock_holder *from)
         return true;
     holder = *from;
     holder.struct_size = sizeof holder;
-    if (holder.fence == 0)
-        holder.fence_last = 0;
+    if (holder.fence == 0 || holder.fence_last < holder.fence) /* one number, or none (C6) */
+        holder.fence_last = holder.fence;
     if (holder.data == NULL || holder.data_len > DLOCK_DATA_MAX) {
         holder.data = NULL;
         holder.data_len = 0;

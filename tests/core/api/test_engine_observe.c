@@ -114,3 +114,44 @@ Test(observe_poor, C20_a_store_without_fences_is_refused)
         dlt_engine_close(&engine);
     }
 }
+
+/* A holder with one number, whose plugin does not say that it is the last one. */
+static enum dlock_status one_number_inspect(void *self, const unsigned char *name,
+                                            uint32_t name_len, int64_t deadline_ns,
+                                            dlock_holder_fn *fn, void *arg, struct dlock_error *err)
+{
+    const struct dlock_holder holder = {.struct_size = sizeof holder,
+                                        .name = name,
+                                        .name_len = name_len,
+                                        .fence = 7,
+                                        .owner = "00",
+                                        .label = ""};
+
+    (void)self;
+    (void)deadline_ns;
+    (void)err;
+    (void)fn(arg, &holder);
+    return DLOCK_OK;
+}
+
+static bool last_take(void *arg, const struct dlock_holder *holder)
+{
+    *(uint64_t *)arg = holder->fence_last;
+    return false;
+}
+
+Test(observe_poor, C6_a_holder_has_no_last_number_below_its_first)
+{
+    static struct dlock_plugin plugin;
+    static struct dlock_backend_ops ops;
+    uint64_t last = 0;
+
+    plugin = *dlock_plugin_memory_hooked();
+    ops = *plugin.ops;
+    ops.inspect = one_number_inspect;
+    plugin.ops = &ops;
+    dlt_engine_open(&engine, "one", &(struct dlt_setup){.plugin = &plugin});
+    cr_assert_eq(dlock_client_inspect(engine.client, "x", 1, last_take, &last, NULL), DLOCK_OK);
+    cr_expect_eq(last, 7u);
+    dlt_engine_close(&engine);
+}
