@@ -92,8 +92,8 @@ enum dlock_status pg_statements_pass(struct pg_connection *conn, const struct pg
  * call, so that the server gives up before the client does. */
 int64_t pg_statements_patience_ms(const struct pg_connection *conn);
 
-/* The same, or 0 where the session's own setting (setup.h) says so much: to set another one costs
- * a tenth of a lock. */
+/* The same, or 0 where the session's own setting (open.c) says so much: to set another one costs a
+ * tenth of a lock. */
 int64_t pg_statements_less_patience_ms(const struct pg_connection *conn);
 
 #endif
