@@ -14,7 +14,7 @@
 
 #include "hold/handle.h"
 
-/* timeout_ms: 0 or 0: one attempt; DLOCK_FOREVER; else the longest wait. The results are
+/* timeout_ms: 0: one attempt; DLOCK_FOREVER; else the longest wait. The results are
  * those of dlock.h. */
 enum dlock_status dl_acquire(struct dlock_handle *lock, enum dlock_mode mode, int64_t timeout_ms,
                              struct dlock_error *err);
