@@ -29,7 +29,8 @@ static int operand_read(struct cli *cli, int argc, char **argv, int min, struct 
     while ((option = cli_args_next(cli, argc, argv, options, false, &exit_code)) != -1) {
         if (option == -2)
             return exit_code;
-        *waiters = true;
+        if (waiters != NULL)
+            *waiters = true;
     }
     if (argc - optind < min)
         return cli_args_usage(cli, "%s: %s is missing", argv[0], what);
