@@ -109,7 +109,7 @@ static enum dlock_status mark_choose(struct redis_pipeline *pipeline, int64_t *r
     return status == DLOCK_UNKNOWN ? (err->status = DLOCK_CONFIG) : status;
 }
 
-enum dlock_status redis_guard_begin(struct redis_pipeline *pipeline, bool others_have_it,
+enum dlock_status redis_guard_begin(struct redis_pipeline *pipeline, _Atomic bool *others_have_it,
                                     struct resp_info *info, int64_t deadline_ns,
                                     struct dlock_error *err)
 {
@@ -120,7 +120,7 @@ enum dlock_status redis_guard_begin(struct redis_pipeline *pipeline, bool others
 
     (void)snprintf(guard->id, sizeof guard->id, "%.40s", info->replid);
     guard->alone = !config->raw && config->failover != RESP_FAILOVER_UNSAFE;
-    if (!is_needed(config, info, others_have_it))
+    if (!is_needed(config, info, atomic_load(others_have_it)))
         return DLOCK_OK;
     if (config->all_keys)
         status = mark_choose(pipeline, &known, deadline_ns, err);
@@ -131,6 +131,7 @@ enum dlock_status redis_guard_begin(struct redis_pipeline *pipeline, bool others
     if (status != DLOCK_OK)
         return status;
     guard->on = true;
+    atomic_store(others_have_it, true); /* before the view, which takes time */
     return redis_guard_view(pipeline, true, deadline_ns, err);
 }
 

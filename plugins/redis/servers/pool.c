@@ -141,9 +141,7 @@ static enum dlock_status judge(struct redis_pool *pool, struct redis_pipeline *p
 
     if (status == DLOCK_OK) {
         may_end = true;
-        status = redis_guard_begin(pipeline, atomic_load(&pool->guarded), info, deadline_ns, err);
-        if (pipeline->guard->on)
-            atomic_store(&pool->guarded, true);
+        status = redis_guard_begin(pipeline, &pool->guarded, info, deadline_ns, err);
     }
     if (status == DLOCK_CONFIG && was_open && may_end)
         return err->status = DLOCK_UNAVAILABLE;
