@@ -51,7 +51,7 @@ endif()
 install(FILES README.md README.zh-CN.md SECURITY.md CONTRIBUTING.md CHANGELOG.md LICENSE
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.sed")
 # One page of all functions, and manual pages, from the headers.
 set(reference_headers dlock metrics types version)
 list(TRANSFORM reference_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/dlock/\\1.h")

@@ -1,6 +1,7 @@
 # Reads the public headers. The caller has function_read(header, name, prototype, comment): a function, in the order
 # of the files. A function below another one, without a comment of its own, has the comment "".
-# And header_read(header, comment): the comment with which a header begins.
+# Also header_read(header, comment), the comment with which a header begins, type_read(header, name, text, comment), a
+# structure or an enum, and status_read(name, text), a status.
 #
 #     awk -f headers.awk -f CALLER HEADER...
 FNR == 1 {
@@ -11,7 +12,7 @@ FNR == 1 {
 }
 
 # A comment of several lines, or of one.
-/^\/\*/ { comment = ""; inside = 1; comments++ }
+type == "" && /^\/\*/ { comment = ""; inside = 1; comments++ }
 inside {
     line = $0
     sub(/^\/\*+ ?/, "", line)
@@ -27,6 +28,20 @@ inside && /\*\// {
     next
 }
 inside { next }
+
+/^(struct|enum) [a-z_]+ \{/ { type = $2; type_text = "" }
+type != "" { type_text = type_text $0 "\n" }
+type != "" && /};/ {
+    type_read(header, type, type_text, comment)
+    type = ""
+}
+/^    X\([A-Z_]+, [0-9]+, / {
+    status = $1
+    gsub(/^X\(|,$/, "", status)
+    line = $0
+    gsub(/^[^"]*"|"[^"]*$/, "", line)
+    status_read("DLOCK_" status, line)
+}
 
 /^DLOCK_API/ || /^(__attribute__.* )?static inline / { prototype = ""; reading = 1 }
 reading {
@@ -50,4 +65,4 @@ reading && /;|^\{/ {
     comment = ""
     next
 }
-!reading && /[^ ]/ { comment = "" }
+!reading && type == "" && /[^ ]/ { comment = "" }

@@ -1,5 +1,5 @@
 # Writes manual pages of section 3 from the public headers: one for each comment above functions, with a link to it
-# for each further function, and one for each header, with what its first comment says.
+# for each further function; one for each type; and one for each header, with what its first comment says.
 #
 #     awk -v dir=DIR -v version=VERSION -f headers.awk -f man3.awk HEADER...
 
@@ -138,7 +138,101 @@ function write_page(name, names, what, body,    file) {
     close(file)
 }
 
-function write_group(    i, names, what, comment) {
+# Members of a type, or its values, each with the comment before it or behind it.
+function members_read(text, end,    code, note, at, same_line, before) {
+    members = 0
+    before = ""
+    sub(/^[^{]*\{/, "", text)
+    sub(/\};\n$/, "", text)
+    while (text ~ /[^ \n]/) {
+        match(text, /^[ \n]*/)
+        same_line = substr(text, 1, RLENGTH) !~ /\n/ && members > 0
+        text = substr(text, RLENGTH + 1)
+        if (text ~ /^\/\*/) {
+            at = index(text, "*/")
+            note = substr(text, 4, at - 5)
+            text = substr(text, at + 2)
+            gsub(/\n *(\* )?/, " ", note)
+            if (same_line)
+                member_text[members] = note
+            else
+                before = note
+            continue
+        }
+        at = index(text, end)
+        code = index(text, "/*")
+        if (at == 0 || (code > 0 && code < at))
+            at = code > 0 ? code - 1 : length(text)
+        code = substr(text, 1, at)
+        text = substr(text, at + 1)
+        gsub(/[ \n]+/, " ", code)
+        sub(/[ ,;]*$/, "", code)
+        if (code == "")
+            continue
+        members++
+        member[members] = code
+        member_text[members] = before
+        before = ""
+    }
+}
+
+function put_type(number,    is_enum, i) {
+    is_enum = type_text_of[number] ~ /^enum/
+    if (type_name[number] == "dlock_status") {
+        members = statuses
+        for (i = 1; i <= statuses; i++) {
+            member[i] = status_name[i]
+            member_text[i] = status_text[i]
+        }
+    } else {
+        members_read(type_text_of[number], is_enum ? "," : ";")
+    }
+    put(".SH " (is_enum ? "VALUES" : "MEMBERS"))
+    for (i = 1; i <= members; i++) {
+        put(".TP\n.B " argument(escape_code(member[i])))
+        if (member_text[i] != "")
+            put(escape(member_text[i]))
+    }
+}
+
+function write_types(    i, what) {
+    for (i = 1; i <= types; i++) {
+        if (type_name[i] in is_function)
+            continue
+        page = ""
+        prototypes = ""
+        put(".SH SYNOPSIS\n.nf\n.B #include <dlock/" type_header[i] ">\n.PP")
+        what = type_text_of[i]
+        sub(/ \{.*/, "", what)
+        put(".B " what ";\n.fi")
+        if (type_comment[i] != "") {
+            put(".SH DESCRIPTION")
+            put_comment(type_comment[i])
+        }
+        put_type(i)
+        put(".SH SEE ALSO\n.BR dlock (3)")
+        what = type_comment[i] == "" ? "a type of " type_header[i] : first_sentence(type_comment[i])
+        write_page(type_name[i], type_name[i], what, page)
+    }
+}
+
+function status_read(name, text) {
+    status_name[++statuses] = name
+    status_text[statuses] = text
+}
+
+function type_read(header, name, text, comment) {
+    if (header == "plugin.h")
+        return
+    types++
+    type_header[types] = header
+    type_name[types] = name
+    type_text_of[types] = text
+    gsub(/^\n+|\n+$/, "", comment)
+    type_comment[types] = comment
+}
+
+function write_group(    i, names, what, see) {
     if (count_of_group == 0)
         return
     names = group[1]
@@ -161,7 +255,13 @@ function write_group(    i, names, what, comment) {
     for (i = 1; i <= count_of_group; i++)
         if (group_remark[i] != "")
             put(".TP\n.BR " group[i] " ()\n" escape(group_remark[i]))
-    put(".SH SEE ALSO\n.BR dlock (3)")
+    for (i = 1; i <= types; i++)
+        if (!(type_name[i] in is_function) && prototypes ~ ("(struct|enum) " type_name[i] "[ ),]"))
+            see = see ".BR " type_name[i] " (3) ,\n"
+    for (i = 1; i <= types; i++)
+        if (type_name[i] == group[1])
+            put_type(i)
+    put(".SH SEE ALSO\n" see ".BR dlock (3)")
     what = first_sentence(group_comment)
     write_page(group[1], names, what, page)
     count_of_group = 0
@@ -179,6 +279,7 @@ function function_read(header, name, prototype, comment,    remark) {
         group_header = header
         group_comment = comment
     }
+    is_function[name] = 1
     count_of_group++
     group[count_of_group] = name
     group_prototype[count_of_group] = prototype
@@ -201,6 +302,7 @@ function header_read(header, comment,    what, name) {
 
 END {
     write_group()
+    write_types()
     for (h = 1; h <= headers; h++) {
         page = ""
         prototypes = ""

@@ -10,6 +10,12 @@ BEGIN {
 function header_read(header, comment) {
 }
 
+function type_read(header, name, text, comment) {
+}
+
+function status_read(name, text) {
+}
+
 function function_read(header, name, prototype, comment) {
     if (header != last)
         printf "\n## %s\n", header

@@ -166,9 +166,12 @@ reference_has_all() {
 }
 check "the page of reference has what the headers announce" reference_has_all
 
-# Each function has a page of section 3, its own or that of its group, which names it.
+# Each function has a page of section 3, its own or that of its group, which names it; so has each type.
 functions_have_pages() {
-    local function page width
+    local function type page width
+    while read -r type; do
+        grep -qE '^\.SH (MEMBERS|VALUES)$' "$prefix/share/man/man3/$type.3" || { echo "no $type.3"; return 1; }
+    done < <(cd "$prefix/include/dlock" && sed -nE 's/^(struct|enum) ([a-z_]+) \{.*/\2/p' dlock.h metrics.h types.h version.h)
     while read -r function; do
         page=$prefix/share/man/man3/$function.3
         [ -s "$page" ] || { echo "no $function.3"; return 1; }
@@ -192,7 +195,7 @@ pages_follow_the_headers() {
         ninja -C "$build_dir" -t query man3.stamp | grep -F "include/dlock/$header.h" || return
     done
 }
-check "each function has a manual page, in lines of 70 to 100 columns" functions_have_pages
+check "each function and each type has a manual page, for lines of 70 to 100 columns" functions_have_pages
 check "these pages are made again when a header has changed" pages_follow_the_headers
 for plugin in "$lib"/dlock/dlock_*.so; do
     check "${plugin##*/} exports its entry alone" same dlock_plugin "$(exports "$plugin")"
