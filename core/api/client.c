@@ -2,6 +2,7 @@
 #include "api/client.h"
 #include "acquire/acquire.h"
 #include "async/driver.h"
+#include "hold/deadman.h"
 #include "hold/renew_schedule.h"
 #include "hold/renewer.h"
 #include "hold/run_queue.h"
@@ -20,6 +21,7 @@ static void client_free(struct dlock_client *client)
     dl_run_queue_free(client->run_queue);
     dl_events_fini(&client->events);
     dl_log_lines_write(client->log_lines, NULL);
+    dl_deadman_free(client);
     dl_renew_schedule_close(client->renewer);
     dl_renew_schedule_free(client->renewer);
     dl_store_free(client->store);
@@ -35,6 +37,7 @@ void dl_client_unref_after_fork(struct dlock_client *client)
     if (--client->refs > 0)
         return;
     dl_events_fini(&client->events);
+    dl_deadman_free_after_fork(client);
     dl_renew_schedule_close(client->renewer);
     dl_store_free(client->store);
     free(client);
@@ -253,6 +256,8 @@ enum dlock_status dl_client_open_static(const struct dlock_plugin *descriptor, c
     if (host != NULL) {
         client->host.clock = host->clock;
         client->host.random = host->random;
+        if (host->kill_timer.open != NULL)
+            client->host.kill_timer = host->kill_timer;
     }
     status =
         dl_store_open_static(descriptor, uri, options, &client->host.table, &client->store, err);

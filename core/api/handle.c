@@ -2,6 +2,7 @@
 #include "api/handle.h"
 #include "acquire/acquire.h"
 #include "api/client.h"
+#include "hold/deadman.h"
 #include "hold/operation.h"
 #include "hold/renew_schedule.h"
 #include "hold/renewer.h"
@@ -49,7 +50,12 @@ static enum dlock_status lock_link(struct dlock_handle *lock, struct dlock_error
         status = dl_error(err, DLOCK_CLOSED, "the client is shut down");
     } else if (!dl_renew_schedule_reserve_locked(client)) {
         status = dl_error(err, DLOCK_NOMEM, "no memory for a handle");
-    } else {
+    } else if (lock->options->kill) {
+        status = dl_deadman_add_locked(lock, err);
+        if (status != DLOCK_OK)
+            dl_renew_schedule_unreserve_locked(client);
+    }
+    if (status == DLOCK_OK) {
         dl_handle_link_locked(lock);
         dl_renew_schedule_limit_locked(lock);
         client->refs++;
@@ -120,6 +126,7 @@ void dl_handle_free(struct dlock_handle *lock)
             dl_schedule_unreserve(&client->run_queue->waiting);
         dl_operation_free_locked(lock->operation, &client->events);
         dl_renew_schedule_remove_locked(lock);
+        dl_deadman_remove_locked(lock);
         dl_renew_schedule_unreserve_locked(client);
         client->calls++; /* dlock_client_close waits for the log line */
     }
@@ -142,6 +149,7 @@ void dl_handle_free_after_fork(struct dlock_handle *lock)
 
     if (lock->claim->lease_session != NULL)
         dl_session_pool_close_after_fork(&client->pool, lock->claim->lease_session);
+    free(lock->kill_end);
     free(lock);
     dl_client_unref_after_fork(client);
 }

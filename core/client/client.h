@@ -50,6 +50,7 @@ struct dlock_client {
     pthread_mutex_t mutex;
     pthread_cond_t call_ended;      /* when a call has ended, for close; on shutdown, for observe */
     struct dl_renewer *renewer;     /* the pointer is constant */
+    struct dl_deadman *deadman;     /* of handles with DLOCK_EXPIRE_KILL; NULL: there was none */
     struct dl_run_queue *run_queue; /* of dlock_op_start; NULL before the first one */
     struct dl_opening *opening;     /* NULL: the client was opened by dlock_client_open */
     struct dl_events events;

@@ -26,6 +26,7 @@ static struct dl_lock_options options_of(const struct dl_settings *settings)
         .recursive = settings->recursive == DLOCK_ON,
         .in_queue = settings->queue != DLOCK_OFF,
         .end = settings->end,
+        .kill = settings->on_expiry == DLOCK_EXPIRE_KILL,
     };
 }
 
@@ -35,8 +36,8 @@ static bool options_equal(const struct dl_lock_options *a, const struct dl_lock_
            a->op_timeout_ms == b->op_timeout_ms && a->poll_max_ms == b->poll_max_ms &&
            a->max_hold_ms == b->max_hold_ms && a->handoff == b->handoff && a->renew == b->renew &&
            a->must_fence == b->must_fence && a->recursive == b->recursive &&
-           a->in_queue == b->in_queue && a->end == b->end && a->keep_ms == b->keep_ms &&
-           a->limit == b->limit;
+           a->in_queue == b->in_queue && a->end == b->end && a->kill == b->kill &&
+           a->keep_ms == b->keep_ms && a->limit == b->limit;
 }
 
 static bool label_make(struct dl_lock_options *options, const char *text)

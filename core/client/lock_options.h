@@ -19,6 +19,7 @@ struct dl_lock_options {
     int64_t keep_ms;
     uint32_t limit; /* 1: a lock */
     bool renew, must_fence, recursive, in_queue;
+    bool kill; /* DLOCK_EXPIRE_KILL */
     enum dlock_end end;
     const char *label_text; /* the end of label, as the application gave it */
     char *label;            /* "host:pid@space:text" */

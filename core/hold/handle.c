@@ -96,6 +96,10 @@ enum dlock_status dl_handle_supported(const struct dlock_handle *lock, enum dloc
         return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot keep a name after its release");
     if (lock->options->data_len > 0 && (caps & DLOCK_CAP_DATA) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot publish data of a holder");
+    if (lock->options->kill && (caps & (DLOCK_CAP_SESSION | DLOCK_CAP_TETHERED)) != 0)
+        return dl_error(err, DLOCK_UNSUPPORTED,
+                        "on_expiry: leases of this store live in a session; take a strategy or a "
+                        "store whose leases end with a ttl, or DLOCK_EXPIRE_REPORT");
     if (mode == DLOCK_SHARED && (lock->options->limit > 1 || lock->options->keep_ms > 0))
         return dl_error(err, DLOCK_INVALID, "limit and keep_ms are for the exclusive mode");
     if (mode == DLOCK_SHARED && (caps & DLOCK_CAP_RWLOCK) == 0)

@@ -83,6 +83,7 @@ struct dlock_handle {
     struct dl_renewal renewal;  /* its member `automatic` is constant */
     struct dl_due due;          /* when the renewer checks the handle */
     struct dl_due end;          /* when its lease ends; in both heaps of the renewer, or in none */
+    struct dl_due *kill_end;    /* in the timer of deadman.h; NULL: not asked for */
     struct dl_event_node event; /* of its loss */
     struct dl_operation *operation; /* of dlock_op_start; NULL before the first one */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hold/held.h"
+#include "hold/deadman.h"
 #include "hold/operation.h"
 #include "hold/renew_schedule.h"
 #include "lib/text.h"
@@ -319,6 +320,7 @@ void dl_held_end_locked(struct dlock_handle *lock, int64_t now_ns)
 {
     hold_over_locked(lock, now_ns);
     dl_lease_free(&lock->lease);
+    dl_deadman_end_locked(lock);
     doubt_note_locked(lock, false);
     dl_renew_schedule_remove_locked(lock);
 }

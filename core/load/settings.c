@@ -223,6 +223,20 @@ static enum dlock_status data_apply(const struct dlock_options *options, struct 
     return DLOCK_OK;
 }
 
+static enum dlock_status expiry_apply(enum dlock_expire on_expiry, struct dl_settings *out,
+                                      struct dlock_error *err)
+{
+    if ((unsigned)on_expiry > DLOCK_EXPIRE_KILL)
+        return not_in_range(err, "on_expiry", (int64_t)on_expiry,
+                            "DLOCK_EXPIRE_REPORT or DLOCK_EXPIRE_KILL");
+    if (on_expiry == DLOCK_EXPIRE_KILL && out->renew == DLOCK_OFF)
+        return dl_error(err, DLOCK_CONFIG,
+                        "on_expiry: with renew=off each lease would end the process; leave renew "
+                        "on, or take DLOCK_EXPIRE_REPORT");
+    out->on_expiry = on_expiry;
+    return DLOCK_OK;
+}
+
 enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
                                        const struct dlock_options *options, struct dl_settings *out,
                                        struct dlock_error *err)
@@ -248,6 +262,8 @@ enum dlock_status dl_settings_for_lock(const struct dl_settings *base,
     if (status == DLOCK_OK && (unsigned)known.end > DLOCK_END_TTL)
         status = dl_error(err, DLOCK_INVALID, "option end is %d, want 0 to 2", (int)known.end);
     out->end = known.end;
+    if (status == DLOCK_OK)
+        status = expiry_apply(known.on_expiry, out, err);
     if (status == DLOCK_OK)
         status = limit_apply(&known, out, err);
     if (status == DLOCK_OK)

@@ -19,22 +19,23 @@ struct dl_settings {
     int64_t ttl_ms;        /* ttl=30s */
     int64_t wait_ms;       /* wait=: DLOCK_FOREVER (the default) or a duration; 0: one attempt */
     int64_t op_timeout_ms; /* op_timeout=: 0: min(ttl/4, 2 s), see dl_settings_op_timeout_ms */
-    int64_t connect_timeout_ms; /* connect_timeout=5s */
-    int64_t max_hold_ms;        /* max_hold=: 0: no bound */
-    int64_t poll_max_ms;        /* poll_max=1s: longest sleep of a waiter between two attempts */
-    bool lazy;                  /* open=now; lazy: dlock_client_open does not connect */
-    int connections;            /* connections=16: sessions a client may have for operations */
-    enum dlock_tri renew;       /* renew=on */
-    enum dlock_tri fence;       /* fence=auto: DLOCK_DEFAULT */
-    enum dlock_tri recursive;   /* recursive=off */
-    enum dlock_tri queue;       /* queue=on: wait in the store's queue where it has one */
-    uint8_t clock_margin;       /* clock_margin=10: percent of a lease that is not believed */
-    int handoff;                /* handoff=30: turns that a lease may go round this client */
-    enum dlock_end end;         /* dlock_options.end; no option of a URI */
-    void *user;                 /* dlock_options.user; no option of a URI, as the next two */
-    int64_t keep_ms;            /* 0: a released name is free at once */
-    uint32_t limit;             /* holders at once; 1: a lock */
-    const void *data;           /* borrowed from dlock_options; NULL: none */
+    int64_t connect_timeout_ms;  /* connect_timeout=5s */
+    int64_t max_hold_ms;         /* max_hold=: 0: no bound */
+    int64_t poll_max_ms;         /* poll_max=1s: longest sleep of a waiter between two attempts */
+    bool lazy;                   /* open=now; lazy: dlock_client_open does not connect */
+    int connections;             /* connections=16: sessions a client may have for operations */
+    enum dlock_tri renew;        /* renew=on */
+    enum dlock_tri fence;        /* fence=auto: DLOCK_DEFAULT */
+    enum dlock_tri recursive;    /* recursive=off */
+    enum dlock_tri queue;        /* queue=on: wait in the store's queue where it has one */
+    uint8_t clock_margin;        /* clock_margin=10: percent of a lease that is not believed */
+    int handoff;                 /* handoff=30: turns that a lease may go round this client */
+    enum dlock_end end;          /* dlock_options.end; no option of a URI */
+    enum dlock_expire on_expiry; /* dlock_options.on_expiry; no option of a URI */
+    void *user;                  /* dlock_options.user; no option of a URI, as the next two */
+    int64_t keep_ms;             /* 0: a released name is free at once */
+    uint32_t limit;              /* holders at once; 1: a lock */
+    const void *data;            /* borrowed from dlock_options; NULL: none */
     size_t data_len;
     char label[DL_LABEL_MAX + 1];
 };

@@ -43,6 +43,7 @@ void dl_host_init(struct dl_host *host, struct dl_log log)
 {
     *host = (struct dl_host){
         .clock = dl_clock_boottime,
+        .kill_timer = dl_kill_timer_posix,
         .random = dl_random_bytes,
         .log = log,
         .table =

@@ -4,6 +4,7 @@
 #define DL_HOST_H
 
 #include "sys/clock.h"
+#include "sys/kill_timer.h"
 #include "sys/log.h"
 
 #include <dlock/plugin.h>
@@ -11,6 +12,7 @@
 /* What a test may replace, and the plugin's view of it. */
 struct dl_host {
     struct dl_clock clock;
+    struct dl_kill_timer kill_timer;
     int (*random)(void *buf, size_t len);
     struct dl_log log;
     void (*session_caps)(void *arg, void *self, uint64_t caps); /* may be NULL */

@@ -235,6 +235,10 @@ struct dlock_options {
      * may read the store: they must hold no secret. Needs DLOCK_CAP_DATA. */
     const void *data;
     size_t data_len;
+    /* DLOCK_EXPIRE_KILL: the process is ended at the end of the claim if no renewal was confirmed
+     * before and no unlock began (C25): also if max_hold ends it, and after a loss that was
+     * reported until it is acknowledged. */
+    enum dlock_expire on_expiry;
 };
 
 /* An initialiser: the size, a wait as the client's options say, and zeroes. */
@@ -242,7 +246,7 @@ struct dlock_options {
 #define DLOCK_OPTIONS_INIT                                                                      \
     {                                                                                           \
         sizeof(struct dlock_options), {}, DLOCK_AS_OPTIONS, {}, {}, {}, {}, {}, {}, {}, {}, {}, \
-            {}, {}, {}, 0                                                                       \
+            {}, {}, {}, 0, DLOCK_EXPIRE_REPORT                                                  \
     }
 #else
 #define DLOCK_OPTIONS_INIT                                                       \

@@ -90,6 +90,15 @@ enum dlock_end {
     DLOCK_END_TTL = 2 /* with its ttl: another process is to adopt it by its token */
 };
 
+/* What the end of a claim does to the process that has not renewed it (C25). */
+enum dlock_expire {
+    DLOCK_EXPIRE_REPORT = 0, /* nothing: dlock_state says LOST, and the loss is reported */
+    /* SIGKILL by a timer of the kernel, also while the process is stopped. Not where leases live in
+     * sessions, and not in the first process of a PID namespace: DLOCK_UNSUPPORTED. Not with
+     * renew=off: DLOCK_CONFIG. */
+    DLOCK_EXPIRE_KILL = 1
+};
+
 /* Zero means "default", and so an option whose default is on is not a bool. */
 enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 

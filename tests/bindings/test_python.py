@@ -63,6 +63,14 @@ def until(condition):
 
 
 class Locks(unittest.TestCase):
+    def test_on_expiry(self):
+        """a lock may end the process at the end of its lease, and does not after the unlock (C25)"""
+        with self.assertRaises(ValueError):
+            dlock.Lock("expiry", on_expiry="die")
+        with dlock.Lock("expiry", on_expiry="kill", ttl=0.3, timeout=10) as lock:
+            self.assertTrue(lock.held)
+        time.sleep(0.4)
+
     def test_with(self):
         """a with block holds the lock, and unlocks at its end"""
         with dlock.Lock("with", timeout=10) as lock:

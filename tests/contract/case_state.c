@@ -7,6 +7,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 void dlt_case_state_walk(struct dlt_run *run)
 {
@@ -159,4 +162,94 @@ void dlt_case_state_after_stop(struct dlt_run *run)
         dlt_child_want(&child, "LOST", "unlock %d", renew);
     }
     dlt_child_stop(&child);
+}
+
+#define END_TTL_MS 2000
+#define REFUSED    42
+
+struct counted {
+    _Atomic int held;
+    _Atomic uint64_t steps;
+};
+
+/* DLOCK_EXPIRE_KILL: refused where leases live in sessions. */
+static enum dlock_status killing_new(const struct dlt_run *run, struct dlock_client *client,
+                                     struct dlock_handle **out)
+{
+    struct dlock_options options = DLOCK_OPTIONS_INIT;
+    struct dlt_name name = dlt_name(run, "x");
+
+    options.ttl_ms = END_TTL_MS;
+    options.on_expiry = DLOCK_EXPIRE_KILL;
+    return dlock_new(client, name.text, name.len, &options, out, &dlt_err);
+}
+
+/* Holds the name and works until it is ended. */
+static void work(const struct dlt_run *run, struct counted *counted)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock_handle *lock = NULL;
+
+    if (killing_new(run, client, &lock) == DLOCK_UNSUPPORTED)
+        _exit(REFUSED);
+    if (lock == NULL || dlock_timedlock(lock, 15000, &dlt_err) != DLOCK_OK)
+        _exit(1);
+    counted->held = 1;
+    for (;;)
+        counted->steps++;
+}
+
+static void stop_and_take(const struct dlt_run *run, pid_t pid, struct counted *counted)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock_handle *lock = dlt_lock(run, client, "x", 0);
+    uint64_t steps = 0;
+    int status = 0;
+
+    DLT_CHECK(kill(pid, SIGSTOP) == 0 && waitpid(pid, &status, WUNTRACED) == pid,
+              "it cannot be stopped");
+    DLT_CHECK(WIFSTOPPED(status), "it ended while it renewed its lease");
+    steps = counted->steps;
+    DLT_OK(dlock_timedlock(lock, 15000, &dlt_err));
+    (void)kill(pid, SIGCONT);
+    DLT_CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
+              "it lives, or ended by itself: status %x", (unsigned)status);
+    DLT_CHECK(counted->steps == steps, "%" PRIu64 " steps after the end of its claim",
+              counted->steps - steps);
+    dlock_free(lock);
+    dlock_client_close(client);
+}
+
+static void expect_refused(const struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL);
+    struct dlock_handle *lock = NULL;
+
+    DLT_STATUS(killing_new(run, client, &lock), DLOCK_UNSUPPORTED);
+    dlock_client_close(client);
+}
+
+/* It forks before this process opens the store: some stores refuse the child otherwise. */
+void dlt_case_stopped_past_the_end(struct dlt_run *run)
+{
+    struct counted *counted =
+        mmap(NULL, sizeof *counted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status = 0;
+    pid_t pid;
+
+    DLT_CHECK(counted != MAP_FAILED, "no memory");
+    pid = fork();
+    if (pid == 0)
+        work(run, counted);
+    while (counted->held == 0 && waitpid(pid, &status, WNOHANG) == 0)
+        dlt_sleep_ms(5);
+    if (counted->held != 0) {
+        dlt_sleep_ms(END_TTL_MS / 2); /* it is renewed */
+        stop_and_take(run, pid, counted);
+    } else {
+        DLT_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == REFUSED,
+                  "the process does not get the lock");
+        expect_refused(run);
+    }
+    (void)munmap(counted, sizeof *counted);
 }

@@ -53,6 +53,8 @@ static const struct dlt_case cases[] = {
          "After OK at least a tenth of the lease and 10 ms are left."),
     CASE(state_after_stop, "C2 C5", 0, DLT_PROCESSES | DLT_SERIAL, 0,
          "A process that was stopped past its lease says LOST at its first look."),
+    CASE(stopped_past_the_end, "C25 C1", 0, DLT_PROCESSES | DLT_SERIAL, 0,
+         "A process that asked for it is dead when its lease ends, also while it is stopped."),
     CASE(loss_by_expiry, "C5", 0, 0, 0,
          "A lease that ran out is told once, with the reason EXPIRED."),
     CASE(loss_by_break, "C5 C14 REN-2", 0, 0, 0,

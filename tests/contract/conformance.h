@@ -262,6 +262,7 @@ void dlt_case_state_ends_with_the_lease(struct dlt_run *run);
 void dlt_case_state_keeps_a_margin(struct dlt_run *run);
 void dlt_case_state_ok_is_worth_something(struct dlt_run *run);
 void dlt_case_state_after_stop(struct dlt_run *run);
+void dlt_case_stopped_past_the_end(struct dlt_run *run);
 
 /* case_teardown.c */
 void dlt_case_teardown_leaves_the_queue(struct dlt_run *run);

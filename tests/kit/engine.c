@@ -84,6 +84,22 @@ static int64_t engine_now(void *ctx)
     return engine->runs ? dl_clock_now(&dl_clock_boottime) : engine->now_ns;
 }
 
+static int kill_open(struct dl_kill_timer *timer)
+{
+    ((struct dlt_engine *)timer->ctx)->kill_ns = DL_NEVER;
+    return 0;
+}
+
+static void kill_set(struct dl_kill_timer *timer, int64_t at_ns)
+{
+    ((struct dlt_engine *)timer->ctx)->kill_ns = at_ns;
+}
+
+static void kill_close(struct dl_kill_timer *timer)
+{
+    ((struct dlt_engine *)timer->ctx)->kill_ns = 0;
+}
+
 static int engine_random(void *buf, size_t len)
 {
     static _Atomic uint64_t count;
@@ -157,6 +173,8 @@ enum dlock_status dlt_engine_try_open(struct dlt_engine *engine, const char *sto
         options.on_lost_arg = engine;
     }
     host.clock = (struct dl_clock){engine_now, engine};
+    host.kill_timer = (struct dl_kill_timer){
+        .open = kill_open, .set = kill_set, .close = kill_close, .ctx = engine};
     (void)snprintf(uri, sizeof uri, "memory://%s%s%s", store, setup->options == NULL ? "" : "?",
                    setup->options == NULL ? "" : setup->options);
     return dl_client_open_static(setup->plugin == NULL ? dlock_plugin_memory_hooked()

@@ -24,7 +24,8 @@ struct dlt_engine {
     struct dlock_client *client; /* NULL: closed */
     const char *store;           /* of memory_hooks_*() */
     _Atomic int64_t now_ns;
-    int runs; /* the real clock in place of now_ns */
+    int runs;                /* the real clock in place of now_ns */
+    _Atomic int64_t kill_ns; /* of the kill timer; DL_NEVER: not armed; 0: there was none */
 
     /* Of the loss callback. own: what the test does there besides. */
     void (*own)(struct dlt_engine *engine, const struct dlock_notice *event);

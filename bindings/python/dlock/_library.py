@@ -39,7 +39,7 @@ class Options(ctypes.Structure):
                 ("op_timeout_ms", c_int64), ("max_hold_ms", c_int64), ("renew", c_int),
                 ("fence", c_int), ("label", c_char_p), ("user", c_void_p), ("recursive", c_int),
                 ("queue", c_int), ("end", c_int), ("limit", c_int64), ("keep_ms", c_int64),
-                ("data", c_char_p), ("data_len", c_size_t)]
+                ("data", c_char_p), ("data_len", c_size_t), ("on_expiry", c_int)]
 
 
 class Holder(ctypes.Structure):

@@ -18,6 +18,7 @@ from ._times import AS_MADE, ms_of, timeout_ms_of
 FREE, HELD, DOUBTFUL, LOST = "free", "held", "doubtful", "lost"
 _STATES = (FREE, HELD, DOUBTFUL, LOST)
 _ENDS = ("process", "programs", "ttl")  # enum dlock_end
+_EXPIRIES = ("report", "kill")  # enum dlock_expire
 
 N = TypeVar("N")
 O = TypeVar("O", bound="Owner[Any]")
@@ -63,6 +64,8 @@ class Owner(Generic[N]):
     renew: False: dlock does not renew the lease by itself. queue: False: the order of arrival does
     not count. fence: True: Unsupported if the store has no fencing tokens.
     end: "process", "programs" or "ttl": when the lease ends if the process dies.
+    on_expiry: "report", or "kill": the process is ended by SIGKILL if the lease ends before a
+    renewal is confirmed, also while it is stopped.
     client: a Client; without it, all locks of this process with this uri share one. Such a lock
     may be made before a fork and used in the children, which get a client each; and it can be
     pickled. A copy is an owner of its own, which holds nothing.
@@ -78,16 +81,18 @@ class Owner(Generic[N]):
                  data: str | bytes | None = None, keep: float | None = None,
                  op_timeout: float | None = None, renew: bool | None = None,
                  queue: bool | None = None, fence: bool | None = None,
-                 end: str = "process") -> None:
+                 end: str = "process", on_expiry: str = "report") -> None:
         self._key = self._key_of(name)
         timeout_ms_of(timeout)
         if end not in _ENDS:
             raise ValueError(f"end is {end!r}, want one of {', '.join(_ENDS)}")
+        if on_expiry not in _EXPIRIES:
+            raise ValueError(f"on_expiry is {on_expiry!r}, want one of {', '.join(_EXPIRIES)}")
         self.name = name
         self.timeout = timeout
         self._made_of = dict(ttl=ttl, max_hold=max_hold, shared=shared, label=label, uri=uri,
                              client=client, data=data, keep=keep, op_timeout=op_timeout,
-                             renew=renew, queue=queue, fence=fence, end=end)
+                             renew=renew, queue=queue, fence=fence, end=end, on_expiry=on_expiry)
         self._mode = c.SHARED if shared or self._is_shared else c.EXCLUSIVE
         self._uri = uri
         self._client = client
@@ -106,6 +111,7 @@ class Owner(Generic[N]):
         options.label = None if label is None else label.encode()
         options.renew, options.queue, options.fence = c.tri(renew), c.tri(queue), c.tri(fence)
         options.end = _ENDS.index(end)
+        options.on_expiry = _EXPIRIES.index(on_expiry)
         options.limit = self._limit
         bytes_of_data = b"" if data is None else name_bytes(data)
         options.data, options.data_len = bytes_of_data, len(bytes_of_data)

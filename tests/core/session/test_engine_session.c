@@ -356,6 +356,17 @@ Test(session, C5_a_lost_lock_that_nobody_acknowledged_ends_with_the_client)
     dlock_free(a);
 }
 
+Test(session, C25_no_timer_ends_the_process)
+{
+    struct dlock_options options = DLOCK_OPTIONS_INIT;
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_handle *refused = NULL;
+
+    options.on_expiry = DLOCK_EXPIRE_KILL;
+    cr_assert_eq(dlock_new(engine.client, "k", 1, &options, &refused, &err), DLOCK_UNSUPPORTED);
+    cr_assert_not_null(strstr(err.message, "on_expiry"), "%s", err.message);
+}
+
 /* Nobody acknowledged the loss, and the next one gets the name. */
 Test(session, C14_a_claim_that_ran_out_ends_the_session)
 {

@@ -405,3 +405,35 @@ mutant 62 "a commit without an answer is taken for no" "$mysql dlock-faultproxy"
 mutant 63 "a client's session is not closed" "$zookeeper dlock-slot-check" \
     "$(slots zookeeper zookeeper closed_session 'zk://127.0.0.1:{port}/a?ttl=3s')" \
     plugins/zookeeper/link.c "(link->events & POLLOUT) != 0 ? SHUT_RDWR : SHUT_RD" "SHUT_RDWR"
+
+mutant 64 "a confirmed renewal does not move the end of the process on" "test_engine_deadman" \
+    "test_engine_deadman --filter '*/C25_a_confirmed*'" \
+    core/hold/deadman.c "    dl_schedule_set(" "    if (lock->kill_end->heap_index == 0)
+        dl_schedule_set("
+
+mutant 65 "the end of the process is moved on before the renewal is confirmed" "test_engine_deadman" \
+    "test_engine_deadman --filter '*/C25_a_renewal_that*'" \
+    core/hold/renewer.c '#include "hold/held.h"' '#include "hold/deadman.h"
+#include "hold/held.h"' \
+    core/hold/renewer.c "        lock->renewer_busy = true;
+        renew_prepare_locked(lock);" "        lock->renewer_busy = true;
+        dl_lease_extend(&lock->lease, now_ns, now_ns + lock->renewal.lease_ms * 900000);
+        dl_deadman_hold_locked(lock);
+        renew_prepare_locked(lock);"
+
+mutant 66 "the process can be ended after the release was sent" "test_engine_deadman" \
+    "test_engine_deadman --filter '*/C25_it_is_disarmed*'" \
+    core/hold/held.c "    dl_deadman_end_locked(lock);
+" "" core/hold/unlock.c '#include "hold/held.h"' '#include "hold/deadman.h"
+#include "hold/held.h"' \
+    core/hold/unlock.c "    lock->may_be_kept |= may_be_executed(status);" \
+    "    dl_deadman_end_locked(lock);
+    lock->may_be_kept |= may_be_executed(status);"
+
+mutant 67 "a claim that was adopted or handed on does not end the process" "test_engine_deadman" \
+    "test_engine_deadman --filter '*/C25_a*is_armed'" \
+    core/hold/deadman.c "    if (lock->kill_end == NULL)
+        return;
+    dl_schedule_set(" "    if (lock->kill_end == NULL || lock->claim->handoffs > 0)
+        return;
+    dl_schedule_set("
