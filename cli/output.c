@@ -175,9 +175,10 @@ static const struct {
 
 #define WORDS_COUNT (sizeof words / sizeof words[0])
 
-#define CAP_COUNT(name) +1
-_Static_assert(WORDS_COUNT == 0 DLOCK_CAP_MAP(CAP_COUNT), "a capability has no word");
-#undef CAP_COUNT
+#define CAP_NUMBER(name) NUMBER_##name,
+enum { DLOCK_CAP_MAP(CAP_NUMBER) CAPS_COUNT };
+#undef CAP_NUMBER
+_Static_assert(WORDS_COUNT == CAPS_COUNT, "a capability has no word");
 
 json_t *cli_output_caps_json(uint64_t caps)
 {

@@ -26,7 +26,7 @@ static bool stat_parse(const char *text, struct proc_stat *out)
     long threads = 0;
 
     if (name == NULL || rest == NULL || rest < name ||
-        sscanf(rest + 1,
+        sscanf(rest + 1, /* NOLINT(cert-err34-c): numbers of the kernel, which fit */
                " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s %llu",
                &out->state, &out->parent, &out->group, &threads, &out->start_ticks) != 5)
         return false;

@@ -291,7 +291,8 @@ static enum dlock_status ways_check(const struct check *check, const struct dloc
     for (const struct dlock_strategy *s = d->strategies; status == DLOCK_OK && s->name != NULL;
          s++) {
         status = way_check(check, &way, s->caps, s->ops);
-        copy->caps |= way.caps;
+        if (status == DLOCK_OK)
+            copy->caps |= way.caps;
     }
     return status;
 }

