@@ -70,9 +70,13 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man3.stamp
 add_custom_target(dlock_reference ALL DEPENDS ${PROJECT_BINARY_DIR}/reference.md ${PROJECT_BINARY_DIR}/man3.stamp)
 install(FILES ${PROJECT_BINARY_DIR}/reference.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
-install(DIRECTORY plugins DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  FILES_MATCHING PATTERN "*/README.md" PATTERN "*.acl" PATTERN "*.sql"
-  PATTERN memory EXCLUDE PATTERN net EXCLUDE PATTERN resp EXCLUDE)
+file(GLOB_RECURSE plugin_pages RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
+  plugins/README.md plugins/*.acl plugins/*.sql)
+list(FILTER plugin_pages EXCLUDE REGEX "^plugins/(memory|net|resp)/")
+foreach(page IN LISTS plugin_pages) # a directory would be installed with its empty folders
+  get_filename_component(folder ${page} DIRECTORY)
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
+endforeach()
 install(FILES bench/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
 install(FILES examples/hello.c examples/loop_epoll.c examples/loop_uv.c examples/loop_asyncio.py examples/stock.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 file(RELATIVE_PATH DLOCK_DOC_TO_HEADERS
