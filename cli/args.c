@@ -64,7 +64,7 @@ static const char help[] =
     "\n"
     "  run [OPTIONS] NAME [--] CMD [ARG ...]   run CMD while holding the lock NAME\n"
     "  run [OPTIONS] -n NAME -n NAME ... [--] CMD [ARG ...]   hold all names, or none\n"
-    "      --ttl D            length of the lease: the lock outlives a crash by it (30s)\n"
+    "      --ttl D            length of the lease: the lock outlives a crash by it (30s); none\n"
     "      --wait D           give up after D and exit 75 (default: wait forever)\n"
     "      --nowait           give up at once if the lock is held\n"
     "      --shared           share the lock with other --shared runs\n"
@@ -344,7 +344,7 @@ int cli_args_misplaced(const struct cli *cli, const struct option *own, const ch
 
 #define DAY_MS INT64_C(86400000)
 
-const struct cli_duration cli_ttl = {50, 7 * DAY_MS, "50ms..7d", false};
+const struct cli_duration cli_ttl = {50, 7 * DAY_MS, "none|50ms..7d", false};
 const struct cli_duration cli_wait = {0, 365 * DAY_MS, "forever|0..365d", true};
 const struct cli_duration cli_max_hold = {0, 365 * DAY_MS, "0..365d", false};
 const struct cli_duration cli_keep = {1, 7 * DAY_MS, "1ms..7d", false};
@@ -357,6 +357,10 @@ bool cli_args_duration(const char *text, const struct cli_duration *kind, int64_
 
     if (kind->forever && strcmp(text, "forever") == 0) {
         *ms = DLOCK_FOREVER;
+        return true;
+    }
+    if (kind == &cli_ttl && strcmp(text, "none") == 0) {
+        *ms = DLOCK_TTL_NONE;
         return true;
     }
     refused = dl_quantity_duration(text, ms);

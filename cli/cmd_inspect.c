@@ -63,6 +63,9 @@ static int holders_query(struct cli *cli, query_fn *query, const struct cli_name
                 dlock_client_list_waiters(client, name->bytes, name->len, queue_add, queue, err);
         if (status == DLOCK_OK) /* last, for what each server says */
             status = query(client, name->bytes, name->len, info_list_add, list, err);
+        if ((dlock_client_caps(client) & DLOCK_CAP_NO_TTL) != 0)
+            for (size_t i = 0; i < list->count; i++)
+                list->items[i].no_ttl = list->items[i].remaining_ms < 0;
         dlock_client_close(client);
     }
     if (status == DLOCK_OK && (list->no_memory || (queue != NULL && queue->no_memory)))
@@ -139,7 +142,7 @@ static void holder_print(const struct info *info)
         (void)printf("data       %s\n", info_data(info));
     (void)printf("fence      %s\n", fence);
     (void)printf("held       %s\n", held);
-    (void)printf("remaining  %s\n", remaining);
+    (void)printf("remaining  %s\n", info->no_ttl ? "while its process lives" : remaining);
 }
 
 static void holders_print(const struct info_list *list)

@@ -12,6 +12,7 @@ struct info {
     enum dlock_mode mode;
     uint32_t waiters; /* UINT32_MAX: unknown */
     uint64_t fence;   /* 0: none */
+    bool no_ttl;      /* the lease has no clock; remaining_ms is -1 */
     int64_t remaining_ms;
     int64_t held_ms;   /* -1: unknown */
     int64_t oldest_ms; /* held_ms of the oldest holder of the name; table_sort sets it */

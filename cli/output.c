@@ -171,6 +171,7 @@ static const struct {
     {DLOCK_CAP_KEEP, "keep"},
     {DLOCK_CAP_DATA, "data"},
     {DLOCK_CAP_FAILOVER_SAFE, "failover-safe"},
+    {DLOCK_CAP_NO_TTL, "no-ttl"},
 };
 
 #define WORDS_COUNT (sizeof words / sizeof words[0])

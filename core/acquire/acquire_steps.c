@@ -84,6 +84,9 @@ static bool is_renewed_in_time(const struct dlock_handle *lock,
     int64_t third_ns = lease_ms * (DL_NS_PER_MS / 3);
     int64_t busy_until_ns;
 
+    if (lock->claim->req.ttl_ms == DLOCK_TTL_NONE) /* this process may be stopped at once */
+        return false;
+
     (void)pthread_mutex_lock(&client->mutex);
     busy_until_ns = client->renewer->busy_until_ns;
     (void)pthread_mutex_unlock(&client->mutex);

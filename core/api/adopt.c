@@ -15,7 +15,7 @@
 /* What inspect reports of the holder with the token. */
 struct found {
     const char *token;
-    bool there;
+    bool there, endless;
     enum dlock_mode mode;
     uint32_t limit, permit; /* limit 0: a lock */
     uint64_t fence;         /* above the fence of every hand-off it may have had */
@@ -28,6 +28,7 @@ static bool find_owner(void *arg, const struct dlock_holder *info)
     if (info->kept || strcasecmp(info->owner, found->token) != 0)
         return 0;
     found->there = true;
+    found->endless = info->remaining_ms < 0;
     found->mode = info->mode;
     found->limit = info->limit;
     found->permit = info->permit;
@@ -73,6 +74,8 @@ static enum dlock_status adopt_supported(const struct dlock_handle *lock, struct
         return dl_error(err, DLOCK_UNSUPPORTED,
                         "the leases of this store live in the session of the client that took "
                         "them, and end with it");
+    if (lock->options->ttl_ms == DLOCK_TTL_NONE)
+        return dl_error(err, DLOCK_CONFIG, "ttl=none: an adopted lease ends by time");
     return DLOCK_OK;
 }
 
@@ -88,6 +91,9 @@ static enum dlock_status adopt_find(struct dlock_handle *lock, struct found *fou
         status = dl_ttl_grid_judge(&lock->client->pool.ttls, lock->options->ttl_ms, err);
     if (status == DLOCK_OK && !found->there)
         return dl_error(err, DLOCK_NOT_HELD, "that token does not hold this name");
+    if (status == DLOCK_OK && found->endless && dl_client_has(lock->client, DLOCK_CAP_NO_TTL))
+        return dl_error(err, DLOCK_CONFIG,
+                        "that lease has no ttl, and ends with the process that took it");
     if (status == DLOCK_OK && lock->options->must_fence && found->fence == 0 &&
         found->mode == DLOCK_EXCLUSIVE)
         return dl_error(err, DLOCK_UNSUPPORTED, "fence=on: the store shows no token");

@@ -101,6 +101,8 @@ int64_t dlock_client_ttl_ms(const struct dlock_client *client, int64_t ttl_ms)
         return 0;
     if (ttl_ms == 0)
         ttl_ms = client->store->settings.ttl_ms;
+    if (ttl_ms == DLOCK_TTL_NONE)
+        return (dlock_client_caps(client) & DLOCK_CAP_NO_TTL) != 0 ? ttl_ms : 0;
     if (ttl_ms < DL_TTL_MIN_MS || ttl_ms > DL_TTL_MAX_MS)
         return 0;
     return dl_ttl_grid_round(&client->pool.ttls, ttl_ms);
@@ -342,9 +344,12 @@ enum dlock_state dlock_state(const struct dlock_handle *lock)
 
 int64_t dlock_remaining_ms(const struct dlock_handle *lock)
 {
+    int64_t left_ms;
+
     if (!lock_usable(lock))
         return 0;
-    return dl_lease_left_ns(lease_of(lock), dl_client_now(lock->client)) / DL_NS_PER_MS;
+    left_ms = dl_lease_left_ns(lease_of(lock), dl_client_now(lock->client)) / DL_NS_PER_MS;
+    return dl_lease_is_endless(left_ms) ? DLOCK_TTL_NONE : left_ms;
 }
 
 uint64_t dlock_fence(const struct dlock_handle *lock)

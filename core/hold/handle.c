@@ -94,6 +94,13 @@ enum dlock_status dl_handle_supported(const struct dlock_handle *lock, enum dloc
                         lock->options->limit);
     if (lock->options->keep_ms > 0 && (caps & DLOCK_CAP_KEEP) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot keep a name after its release");
+    if (lock->options->ttl_ms == DLOCK_TTL_NONE && (caps & DLOCK_CAP_NO_TTL) == 0)
+        return dl_error(err, DLOCK_CONFIG,
+                        "ttl=none: the leases of this store end by time; only a store that sees "
+                        "its processes (sqlite) can do without");
+    if (lock->options->ttl_ms == DLOCK_TTL_NONE && lock->options->end == DLOCK_END_TTL)
+        return dl_error(err, DLOCK_CONFIG,
+                        "ttl=none: a lease that outlives its process needs a ttl");
     if (lock->options->data_len > 0 && (caps & DLOCK_CAP_DATA) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot publish data of a holder");
     if (lock->options->kill && (caps & (DLOCK_CAP_SESSION | DLOCK_CAP_TETHERED)) != 0)

@@ -50,6 +50,14 @@ void dl_lease_free(struct dl_lease *lease); /* released, or its loss acknowledge
  * description: ttl less elapsed less drift.) margin: in percent, the option clock_margin.
  */
 
+/* A lease of DLOCK_TTL_NONE, or what is believed of it. Its end does not come, and fits in all
+ * sums.
+ */
+static inline bool dl_lease_is_endless(int64_t lease_ms)
+{
+    return lease_ms > DLOCK_TTL_NONE / 4;
+}
+
 /* margin of the lease, and at least 10 ms. */
 int64_t dl_lease_margin_ns(int64_t lease_ms, unsigned margin);
 

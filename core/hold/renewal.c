@@ -11,6 +11,9 @@
  * before. */
 #define SHORT_LEASE_NS (50 * DL_NS_PER_MS)
 
+/* A lease without a clock is renewed only to see whether it was broken. */
+#define ENDLESS_NS (10 * DL_NS_PER_S)
+
 static bool reads_held(enum dlock_state state)
 {
     return state == DLOCK_STATE_HELD || state == DLOCK_STATE_DOUBTFUL;
@@ -20,6 +23,8 @@ static bool reads_held(enum dlock_state state)
  */
 static int64_t next_after(const struct dl_renewal *renewal, int64_t base_ns, int64_t lease_ms)
 {
+    if (renewal->automatic && dl_lease_is_endless(lease_ms))
+        return base_ns + ENDLESS_NS;
     if (!renewal->automatic ||
         dl_lease_valid_until_ns(base_ns, lease_ms, renewal->margin) >= renewal->hold_until_ns)
         return DL_NEVER;
@@ -58,6 +63,8 @@ int64_t dl_renewal_exchange_ns(const struct dl_renewal *renewal, int64_t op_time
 
 int64_t dl_renewal_early_ns(const struct dl_renewal *renewal)
 {
+    if (dl_lease_is_endless(renewal->lease_ms))
+        return ENDLESS_NS / 100;
     return renewal->lease_ms * (DL_NS_PER_MS / 300);
 }
 

@@ -144,6 +144,10 @@ enum dlock_status dl_renew(struct dlock_handle *lock, int64_t ttl_ms, struct dlo
         return DLOCK_CONFIG;
     (void)pthread_mutex_lock(&client->mutex);
     status = renew_begin_locked(lock, err);
+    if (status == DLOCK_OK && ttl_ms != 0 && lock->claim->req.ttl_ms == DLOCK_TTL_NONE) {
+        status = dl_error(err, DLOCK_INVALID, "the lease has no ttl, and gets none");
+        dl_held_idle_locked(lock);
+    }
     if (status == DLOCK_OK && ttl_ms != 0)
         lock->claim->req.ttl_ms = ttl_ms; /* rounded when it is sent */
     (void)pthread_mutex_unlock(&client->mutex);

@@ -13,8 +13,8 @@
 
 /* help is at most one line: docs/uri.md is made from it. */
 const struct dlock_option_spec dl_settings_options[] = {
-    {"ttl", "duration", "30s", "50ms..7d",
-     "lease: how long the store keeps a lock that nobody renews"},
+    {"ttl", "duration", "30s", "none|50ms..7d",
+     "lease: how long the store keeps a lock that nobody renews; none: while its process lives"},
     {"wait", "duration", "forever", "forever|0..365d",
      "how long to wait for a lock, and for the store; 0: one attempt"},
     {"op_timeout", "duration", NULL, "10ms..1h",
@@ -76,6 +76,8 @@ static enum dlock_tri tri_of_word(const char *word)
 bool dl_settings_set(struct dl_settings *settings, const char *name, const char *text,
                      int64_t number)
 {
+    if (strcmp(name, "ttl") == 0 && number < 0) /* none */
+        number = DLOCK_TTL_NONE;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (strcmp(numbers[i].name, name) == 0) {
             memcpy((char *)settings + numbers[i].offset, &number, sizeof number);
@@ -158,8 +160,10 @@ static enum dlock_status times_apply(const struct dlock_options *options, struct
                                      struct dlock_error *err)
 {
     if (options->ttl_ms != 0) {
-        if (options->ttl_ms < DL_TTL_MIN_MS || options->ttl_ms > DL_TTL_MAX_MS)
-            return not_in_range(err, "ttl_ms", options->ttl_ms, "0, or 50 ms to 7 days");
+        if (options->ttl_ms != DLOCK_TTL_NONE &&
+            (options->ttl_ms < DL_TTL_MIN_MS || options->ttl_ms > DL_TTL_MAX_MS))
+            return not_in_range(err, "ttl_ms", options->ttl_ms,
+                                "0, 50 ms to 7 days, or DLOCK_TTL_NONE");
         out->ttl_ms = options->ttl_ms;
     }
     if (options->op_timeout_ms != 0) {

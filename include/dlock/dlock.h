@@ -206,8 +206,9 @@ struct dlock_client_options {
 #endif
 
 struct dlock_options {
-    uint32_t struct_size;  /* sizeof(struct dlock_options) */
-    int64_t ttl_ms;        /* length of the lease, 50 ms to 7 days; 0: the client's, then 30 s */
+    uint32_t struct_size; /* sizeof(struct dlock_options) */
+    int64_t
+        ttl_ms; /* length of the lease, 50 ms to 7 days, DLOCK_TTL_NONE; 0: the client's, 30 s */
     int64_t wait_ms;       /* how long a call with DLOCK_AS_OPTIONS waits */
     int64_t op_timeout_ms; /* limit of one exchange with the store; 0: min(ttl/4, 2 s) */
     int64_t max_hold_ms;   /* limit of the time for which the lock is renewed; 0: none */
@@ -301,7 +302,8 @@ DLOCK_API uint64_t dlock_client_caps(const struct dlock_client *client);
 
 /* The ttl that a lock gets if ttl_ms (0: the client's) is asked for. A store may have a least ttl,
  * or whole seconds only; each ttl is rounded up. 0: longer than the store gives, or not 50 ms to 7
- * days. Before the first connection (open=lazy): ttl_ms. Later answers are never shorter. */
+ * days. DLOCK_TTL_NONE stays so where the store has it. Before the first connection (open=lazy):
+ * ttl_ms. Later answers are never shorter. */
 DLOCK_API int64_t dlock_client_ttl_ms(const struct dlock_client *client, int64_t ttl_ms);
 
 /* The URI, valid until close. *** stands for each secret, and a relative path is made absolute. A
@@ -429,7 +431,8 @@ DLOCK_API int64_t dlock_since_ms(const struct dlock_handle *lock);
  * Extends the lease to ttl_ms from now. Never shortens what the store granted. Waits for the store
  * for op_timeout at most, and for a sixth of the lease at most if the renewer renews the lock, too.
  *
- * ttl_ms: 0: as before. Otherwise the renewer uses it from now on, too.
+ * ttl_ms: 0: as before. Otherwise the renewer uses it from now on, too. A lease without a ttl gets
+ * none: DLOCK_INVALID.
  *
  * DLOCK_OK; DLOCK_LOST; DLOCK_NOT_HELD; DLOCK_UNKNOWN, DLOCK_UNAVAILABLE, DLOCK_CONFIG (longer than
  * the store gives) and others: the old validity stands.
@@ -493,7 +496,8 @@ DLOCK_API void dlock_cancel_reset(struct dlock_handle *lock);
  * forked child: DLOCK_STATE_FREE and 0.
  */
 DLOCK_API enum dlock_state dlock_state(const struct dlock_handle *lock);
-DLOCK_API int64_t dlock_remaining_ms(const struct dlock_handle *lock); /* 0 unless held and valid */
+/* 0 unless held and valid; DLOCK_TTL_NONE: the lease has no clock. */
+DLOCK_API int64_t dlock_remaining_ms(const struct dlock_handle *lock);
 
 /* The fencing token of the present or last acquisition, async-signal-safe; 0: none. It rises with
  * each exclusive acquisition of the name. */

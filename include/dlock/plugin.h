@@ -592,6 +592,13 @@ struct dlock_plugin {
  *         inspect and list show it as kept, with the label of the last holder. break_lock without
  *         an owner ends it.
  *
+ * DLOCK_CAP_NO_TTL: leases without a clock.
+ *
+ * [TTL-2] A grant and a renewal whose ttl_ms is DLOCK_TTL_NONE last until the process of the lease
+ *         has ended (req->end), until unlock or break_lock. If the store cannot know that of this
+ *         process, the grant is refused: CONFIG. A grant to a queue entry may be shorter. inspect
+ *         and list report remaining_ms -1. Only with the capability.
+ *
  * DLOCK_CAP_DATA: a holder publishes data.
  *
  * [DAT-1] The step that grants a lease stores req->data, data_len bytes of any value, with it. The

@@ -99,6 +99,11 @@ enum dlock_expire {
     DLOCK_EXPIRE_KILL = 1
 };
 
+/* A ttl: none. The lease has no clock and ends with its processes only (enum dlock_end), also while
+ * they are stopped or the machine sleeps. Needs DLOCK_CAP_NO_TTL. The value is fifty years in
+ * milliseconds: a program that compares it with a time needs no case of its own. */
+#define DLOCK_TTL_NONE INT64_C(1577880000000)
+
 /* Zero means "default", and so an option whose default is on is not a bool. */
 enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 
@@ -126,6 +131,7 @@ enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
 #define DLOCK_CAP_KEEP          DLOCK_BIT(13) /* a released name stays taken: dlock_options.keep_ms */
 #define DLOCK_CAP_FAILOVER_SAFE DLOCK_BIT(14) /* a failover of the store makes no second holder */
 #define DLOCK_CAP_DATA          DLOCK_BIT(15) /* holders publish data: dlock_options.data, C24 */
+#define DLOCK_CAP_NO_TTL        DLOCK_BIT(16) /* leases without a clock: DLOCK_TTL_NONE, C23 */
 
 /* Each of them once, as X(name), and all together. */
 /* clang-format off: it would lay these lines out anew each time */
@@ -145,7 +151,8 @@ enum dlock_tri { DLOCK_DEFAULT = 0, DLOCK_ON = 1, DLOCK_OFF = 2 };
     X(LIMIT)             \
     X(KEEP)              \
     X(FAILOVER_SAFE)     \
-    X(DATA)
+    X(DATA)              \
+    X(NO_TTL)
 /* clang-format on */
 #define DLOCK_CAP_OR(name) | DLOCK_CAP_##name
 #define DLOCK_CAP_ALL      (UINT64_C(0) DLOCK_CAP_MAP(DLOCK_CAP_OR))
@@ -169,7 +176,7 @@ struct dlock_holder {
     uint32_t waiters;     /* queued in the store; UINT32_MAX: not known */
     uint64_t fence;       /* the first number of the grant; 0: none */
     uint64_t fence_last;  /* its last number; 0: none. The present thread's is one of them */
-    int64_t remaining_ms; /* of the lease, on the store's clock; -1: unknown */
+    int64_t remaining_ms; /* of the lease, on the store's clock; -1: unknown, or it has no ttl */
     int64_t held_ms;      /* -1: unknown */
     const char *owner;    /* owner token in lower-case hex, or the foreign text found there */
     /* "host:pid@space" or "host:pid@space:label"; "": unknown. For people; it proves nothing. The

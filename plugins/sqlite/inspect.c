@@ -27,6 +27,11 @@ struct scan {
     struct holder *first, **last;
 };
 
+static int64_t remaining_ms(int64_t left_ns)
+{
+    return sqlite_name_is_endless(left_ns) ? -1 : left_ns / DL_NS_PER_MS;
+}
+
 static int holder_add(struct scan *scan, sqlite3_stmt *row)
 {
     const void *name = sqlite3_column_blob(row, 0);
@@ -59,7 +64,7 @@ static int holder_add(struct scan *scan, sqlite3_stmt *row)
         .waiters = (uint32_t)sqlite3_column_int64(row, 8),
         .fence = (uint64_t)sqlite3_column_int64(row, 1),
         .fence_last = (uint64_t)sqlite3_column_int64(row, 1) + SQ_FENCE_ROOM,
-        .remaining_ms = (sqlite3_column_int64(row, 5) - scan->now_ns) / DL_NS_PER_MS,
+        .remaining_ms = remaining_ms(sqlite3_column_int64(row, 5) - scan->now_ns),
         .held_ms = (scan->now_ns - sqlite3_column_int64(row, 4)) / DL_NS_PER_MS,
         .owner = holder->owner,
         .label = (const char *)holder->text + name_len,

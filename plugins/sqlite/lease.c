@@ -9,7 +9,7 @@
 
 static void busy_describe(const struct sqlite_name *name, struct dlock_grant *grant)
 {
-    if (name->held || name->readers > 0)
+    if ((name->held || name->readers > 0) && !sqlite_name_is_endless(name->until_ns - name->now_ns))
         grant->holder_ms = (name->until_ns - name->now_ns + DL_NS_PER_MS - 1) / DL_NS_PER_MS;
 }
 
@@ -110,6 +110,11 @@ static int try_inside(struct sqlite_name *name, const struct dlock_request *req,
     if (other != 0) {
         *status =
             dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0, DLOCK_LIMITS_DIFFER, other, req->limit);
+    } else if (!held && req->ttl_ms == DLOCK_TTL_NONE && !sqlite_queue_is_marked(name, req)) {
+        *status = dlock_fail(err, SQ_ORIGIN, DLOCK_CONFIG, 0,
+                             "ttl=none: the file beside %.150s cannot show whether this process "
+                             "lives (is it writable, are there fewer than %d locks?); use a ttl",
+                             name->session->config.path, SQ_LIVES_MOST);
     } else if (!held && (req->flags & DLOCK_REQ_REFRESH) == 0 &&
                sqlite_name_is_open_to(name, mode)) {
         rc = take(name, req, grant);

@@ -36,6 +36,12 @@ struct sqlite_name {
     uint64_t stored_fence;
 };
 
+/* A lease of DLOCK_TTL_NONE: it ends with its process, and its end in the file does not come. */
+static inline bool sqlite_name_is_endless(int64_t left_ns)
+{
+    return left_ns / DL_NS_PER_MS > DLOCK_TTL_NONE / 2;
+}
+
 /* Parameters of a statement besides the name, the boot and the time; it takes those that it has. */
 struct sqlite_values {
     const unsigned char *token;

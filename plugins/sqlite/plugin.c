@@ -67,9 +67,10 @@ static void sigxfsz_restore(struct sqlite_sigxfsz *sigxfsz)
     sigxfsz->limited = false;
 }
 
-#define SQ_CAPS_ALWAYS                                                                 \
-    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | \
-     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA)
+#define SQ_CAPS_ALWAYS                                                                       \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE |       \
+     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA | \
+     DLOCK_CAP_NO_TTL)
 
 /* The beginning of every slot that touches the file; slot_end is its end, also after a failure
  * here. */

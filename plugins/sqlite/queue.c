@@ -177,20 +177,26 @@ static int entry_describe(struct sqlite_name *name, const struct sqlite_values *
     return rc;
 }
 
-void sqlite_queue_label(struct sqlite_name *name, const struct dlock_request *req,
-                        char label[SQ_LABEL_SIZE])
+bool sqlite_queue_is_marked(struct sqlite_name *name, const struct dlock_request *req)
 {
     struct sqlite_session *session = name->session;
     struct sqlite_attempt *attempt = req->attempt;
-    bool is_own = false;
 
     if (attempt->life == NULL) {
         attempt->life =
             sqlite_life_begin(&session->db.wake_file, &session->config, req, &session->life);
         memcpy(attempt->life_token, req->token, sizeof attempt->life_token);
     }
-    is_own = memcmp(attempt->life_token, req->token, sizeof attempt->life_token) == 0;
-    sqlite_life_label(label, req, is_own ? attempt->life : NULL);
+    return attempt->life != NULL &&
+           memcmp(attempt->life_token, req->token, sizeof attempt->life_token) == 0;
+}
+
+void sqlite_queue_label(struct sqlite_name *name, const struct dlock_request *req,
+                        char label[SQ_LABEL_SIZE])
+{
+    const struct sqlite_attempt *attempt = req->attempt;
+
+    sqlite_life_label(label, req, sqlite_queue_is_marked(name, req) ? attempt->life : NULL);
 }
 
 int sqlite_queue_wake_first(struct sqlite_name *name)

@@ -21,6 +21,9 @@ int sqlite_queue_enter(struct sqlite_name *name, const struct dlock_request *req
                        struct dlock_grant *grant);
 int sqlite_queue_remove(struct sqlite_name *name, const unsigned char *token);
 
+/* True: the attempt holds the lock of life.h for the token of req, and began to if it did not. */
+bool sqlite_queue_is_marked(struct sqlite_name *name, const struct dlock_request *req);
+
 /* The label of the token's row, with the mark of life.h, for which the attempt begins to hold its
  * lock. */
 void sqlite_queue_label(struct sqlite_name *name, const struct dlock_request *req,

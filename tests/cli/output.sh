@@ -36,7 +36,7 @@ said() {
 
 usage_errors_tell_why() {
     said '--ttl=30 has no unit \(ms, s, m, h or d\)' run --ttl 30 x true
-    said '--ttl=1ms is not in 50ms\.\.7d' run --ttl 1ms x true
+    said '--ttl=1ms is not in none\|50ms\.\.7d' run --ttl 1ms x true
     said '--wait=400d is not in forever\|0\.\.365d' run --wait 400d x true
     said '--max-hold=366d is not in 0\.\.365d' run --max-hold 366d x true
     said '--conflict-exit-code=256 is not in 0\.\.255' run --conflict-exit-code 256 x true
@@ -228,7 +228,7 @@ doctor() {
     exits 0 "$dlock" doctor
     grep -qx "store      $store" out
     grep -qE '^server     SQLite [0-9.]+$' out
-    grep -qx 'caps       rwlock downgrade fence crash-safe watch queue limit keep data' out || die "$(cat out)"
+    grep -qx 'caps       rwlock downgrade fence crash-safe watch queue limit keep data no-ttl' out || die "$(cat out)"
     grep -qx "check      file: $PWD/locks.db" out || die "$(cat out)"
     grep -A1 '^check      sync: ' out | grep -q '^  advice   .*sync=full' || die "$(cat out)"
     exits 0 "$dlock" doctor --json -u "$store?sync=full"

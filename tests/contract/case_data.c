@@ -410,3 +410,50 @@ void dlt_case_data_or_a_refusal(struct dlt_run *run)
     dlock_free(lock);
     dlock_client_close(client);
 }
+
+static bool remaining_note(void *arg, const struct dlock_holder *info)
+{
+    *(int64_t *)arg = info->remaining_ms;
+    return true;
+}
+
+void dlt_case_no_ttl_or_a_refusal(struct dlt_run *run)
+{
+    struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
+    struct dlt_name name = dlt_name(run, "x");
+    struct dlock_options options = {
+        .struct_size = sizeof options, .wait_ms = DLOCK_AS_OPTIONS, .ttl_ms = DLOCK_TTL_NONE};
+    bool able = (dlock_client_caps(client) & DLOCK_CAP_NO_TTL) != 0;
+    struct dlock_handle *lock = NULL, *rival;
+    int64_t remaining_ms = 0;
+
+    DLT_CHECK(dlock_client_ttl_ms(client, DLOCK_TTL_NONE) == (able ? DLOCK_TTL_NONE : 0),
+              "the client's ttl");
+    DLT_STATUS(dlock_new(client, name.text, name.len, &options, &lock, &dlt_err),
+               able ? DLOCK_OK : DLOCK_CONFIG);
+    if (able) {
+        rival = dlt_lock(run, other, "x", 0);
+        DLT_TAKE(lock);
+        DLT_CHECK(dlock_remaining_ms(lock) == DLOCK_TTL_NONE, "it has a clock");
+        DLT_STATUS(dlock_renew(lock, 1000, &dlt_err), DLOCK_INVALID);
+        DLT_OK(dlock_renew(lock, 0, &dlt_err));
+        DLT_STATUS(dlock_acquire(rival, DLOCK_EXCLUSIVE, 0, &dlt_err), DLOCK_BUSY);
+        DLT_OK(dlock_client_inspect(other, name.text, name.len, remaining_note, &remaining_ms,
+                                    &dlt_err));
+        DLT_CHECK(remaining_ms == -1, "inspect shows %lld ms", (long long)remaining_ms);
+        DLT_OK(dlock_client_break(other, name.text, name.len, NULL, &dlt_err));
+        DLT_TAKE(rival);
+        DLT_STATUS(dlock_renew(lock, 0, &dlt_err), DLOCK_LOST);
+        DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
+        DLT_OK(dlock_unlock(rival, &dlt_err));
+        DLT_TAKE(lock);
+        DLT_OK(dlock_unlock(lock, &dlt_err));
+        DLT_TAKE(rival);
+        dlock_free(rival);
+        options.end = DLOCK_END_TTL;
+        dlock_free(lock);
+        DLT_STATUS(dlock_new(client, name.text, name.len, &options, &lock, &dlt_err), DLOCK_CONFIG);
+    }
+    dlock_client_close(client);
+    dlock_client_close(other);
+}

@@ -91,6 +91,7 @@ void dlt_case_free_unlocks(struct dlt_run *run);
 void dlt_case_close_leaves_nothing(struct dlt_run *run);
 
 /* case_data.c */
+void dlt_case_no_ttl_or_a_refusal(struct dlt_run *run);
 void dlt_case_data_are_bytes(struct dlt_run *run);
 void dlt_case_data_belong_to_the_claim(struct dlt_run *run);
 void dlt_case_data_arrive_with_the_grant(struct dlt_run *run);

@@ -88,6 +88,21 @@ Test(renewal, C14_failures_are_repeated_and_the_old_validity_stands)
     cr_assert_eq(renewal.failures, 0);
 }
 
+Test(renewal, C23_a_lease_without_a_ttl_is_looked_at_each_ten_seconds)
+{
+    renewal.automatic = true;
+    renewal.hold_until_ns = DL_NEVER;
+    dl_renewal_granted(&renewal, &lease, 1000 * MS,
+                       dl_lease_valid_until_ns(1000 * MS, DLOCK_TTL_NONE, renewal.margin),
+                       DLOCK_TTL_NONE, false);
+    cr_assert_eq(at_ms(), 11000);
+    cr_assert_eq(dl_renewal_early_ns(&renewal), 100 * MS);
+    for (int i = 0; i < 20; i++)
+        cr_assert_eq(answered(13000, 13000, DLOCK_UNKNOWN), DLOCK_UNKNOWN);
+    cr_assert_eq(dl_lease_state(&lease, INT64_C(10000000000) * MS), DLOCK_STATE_DOUBTFUL);
+    cr_assert_eq(at_ms(), 14000);
+}
+
 /* The store did extend it: not executed, as UNAVAILABLE says, would be wrong. */
 Test(renewal, C3_an_answer_too_late_to_be_of_use_is_unknown)
 {

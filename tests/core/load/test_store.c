@@ -190,7 +190,7 @@ Test(store, options_refused)
     refused("x:?gracee=5s", NULL, "unknown option 'gracee'; did you mean 'grace'?");
     refused("x:?zzzzzzz=5s", NULL, "URI at offset 3: unknown option 'zzzzzzz'");
     refused("x:?ttl=30", NULL, "URI at offset 3: ttl=30 has no unit");
-    refused("x:?sync=full&ttl=0", NULL, "URI at offset 13: ttl=0 is not in 50ms..7d");
+    refused("x:?sync=full&ttl=0", NULL, "URI at offset 13: ttl=0 is not in none|50ms..7d");
     refused("x:?ttl=-1", NULL, "ttl=-1 has a sign");
     refused("x:?ttl=9223372036854775808", NULL, "is too large");
     refused("x:?sync=fast", NULL, "sync=fast is not one of normal|full");

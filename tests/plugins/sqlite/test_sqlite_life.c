@@ -121,6 +121,28 @@ static enum dlock_status try_soon(void)
     return status;
 }
 
+Test(life, C23_a_lease_without_a_ttl_ends_with_its_process)
+{
+    struct dlock_request like = {.ttl_ms = DLOCK_TTL_NONE};
+    struct holder holder;
+
+    holder_start(&holder, &like, NO_CHILD);
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_BUSY);
+    cr_assert_eq(s.grant.holder_ms, -1, "a time that nobody knows");
+    holder_kill(&holder);
+    cr_assert_eq(try_soon(), DLOCK_OK);
+}
+
+Test(life, C23_a_lease_without_a_ttl_needs_a_process)
+{
+    dlt_store_request(&s, &b, "job", 'b', DLOCK_TTL_NONE);
+    b.req.end = DLOCK_END_TTL;
+    cr_assert_eq(dlt_store_open(&s), DLOCK_OK);
+    cr_assert_eq(dlt_store_try(&s, &b), DLOCK_CONFIG);
+    cr_assert_not_null(strstr(s.err.message, "ttl=none"));
+    cr_assert_eq(dlt_store_try(&s, &c), DLOCK_OK, "it took the name");
+}
+
 Test(life, C23_a_dead_holders_name_is_free_at_once)
 {
     struct holder holder;
