@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Makes report.html, with plots, of what dlock-bench --targets --json wrote; or the tables and plots
-of docs/benchmarks.md.
+"""Makes report.html, with plots, of what dlock-bench --targets --json wrote; or the tables of
+docs/benchmarks.md and docs/benchmarks/results.md, and the plots.
 
     main.py REPORT.json DIRECTORY           DIRECTORY/report.html
-    main.py REPORT.json docs --docs         docs/benchmarks.md between its markers, docs/benchmarks/*.svg
+    main.py REPORT.json docs --docs         what the markers of both pages enclose, docs/benchmarks/*.svg
 """
 import json
 import pathlib
@@ -26,19 +26,24 @@ def between(text, marker, inside):
     return text[:at] + inside + text[text.index(end, at):]
 
 
-def write_docs(report, directory):
-    plots.draw_all(report, directory / "benchmarks")
-    file = directory / "benchmarks.md"
+def write_between(file, parts):
     text = file.read_text(encoding="utf-8")
-    for marker, inside in (
-            ("machine", tables.machine(report)),
-            ("summary", tables.summary(report)),
-            ("behind", tables.behind(report)),
-            ("targets", tables.targets(report)),
-            ("cases", tables.cases(report)),
-            ("rivals", tables.rivals(report))):
+    for marker, inside in parts.items():
         text = between(text, marker, inside)
     file.write_text(text, encoding="utf-8")
+
+
+def write_docs(report, directory):
+    plots.draw_all(report, directory / "benchmarks")
+    write_between(directory / "benchmarks.md", {
+        "machine": tables.machine(report), "summary": tables.summary(report)})
+    write_between(directory / "benchmarks" / "results.md", {
+        "machine": tables.machine(report),
+        "summary": tables.summary(report, cases=None),
+        "behind": tables.behind(report),
+        "targets": tables.targets(report),
+        "cases": tables.cases(report),
+        "rivals": tables.rivals(report)})
 
 
 def main():

@@ -37,11 +37,13 @@ def verdict(ahead, times, rival):
     return "%s %s x" % ("ahead" if ahead else "**behind**", figures.number(times))
 
 
-def summary(report):
+def summary(report, cases=standing.IN_SHORT):
+    """Of these cases: without the libraries that start a process a lock; of all: with them."""
     rows = [[line["case"], line["store"], figures.number(line["own"]),
              "%s (%s)" % (figures.number(line["other"]), line["rival"]),
              verdict(line["ahead"], line["times"], line["rival"])]
-            for line in standing.lines(report)]
+            for line in standing.lines(report)
+            if cases is None or line["case"] in cases and line["rival"] not in PROCESSES]
     return table(["", "store", "dlock", "the best other library", ""], rows) if rows else NO_RIVAL
 
 
