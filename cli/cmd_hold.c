@@ -26,14 +26,15 @@ static bool input_is_open(void)
 
 static int loss_report(const struct acquire *acquire)
 {
-    struct dlock_notice notice = {.struct_size = sizeof notice, .reason = DLOCK_REASON_EXPIRED};
+    enum dlock_reason reason = DLOCK_REASON_EXPIRED;
+    struct dlock_notice notice = DLOCK_NOTICE_INIT;
 
     while (dlock_client_next(acquire->client, &notice, NULL) == DLOCK_OK &&
            notice.kind != DLOCK_NOTICE_NONE)
-        continue;
+        reason = notice.reason;
     cli_output_fail(acquire->cli, "%s: lock lost: %s",
                     cli_output_printable(acquire->name->bytes, acquire->name->len),
-                    cli_output_loss(notice.reason));
+                    cli_output_loss(reason));
     return CLI_EXIT_LOST;
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Tests: cli/contain.c cli/child.c
 # SPDX-License-Identifier: MIT
-# dlock run --contain: does each process of the command end with it, and does the command notice little of it?
+# dlock run --contain: does each process of the command end with it (C14), and does the command notice little of it?
 # shellcheck disable=SC2317,SC2031 # functions are called by name, in a subshell
 # shellcheck disable=SC2016 # $ belongs to the inner shells
 # shellcheck source=tests/cli/kit.sh

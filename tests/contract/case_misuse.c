@@ -193,7 +193,7 @@ static void ttl_taken(const struct dlt_run *run, struct dlock_client *client, in
         shown_ms = dlt_inspect(client, &name).info.remaining_ms;
     left_ms = dlock_remaining_ms(lock);
     took_ms = dlt_ms_since(start_ns);
-    DLT_CHECK(left_ms <= ttl_ms - ttl_ms / 100 - 2,
+    DLT_CHECK(left_ms <= ttl_ms - dlt_margin_ms(ttl_ms),
               "%" PRId64 " ms are left of a ttl of %" PRId64 " that became %" PRId64, left_ms,
               asked_ms, ttl_ms);
     DLT_CHECK(dlt_session_lives(client) || (double)left_ms > (double)(ttl_ms / 2) - took_ms,

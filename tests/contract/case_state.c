@@ -74,7 +74,7 @@ void dlt_case_state_keeps_a_margin(struct dlt_run *run)
 
     for (size_t i = 0; i < sizeof ttls_ms / sizeof ttls_ms[0]; i++) {
         int64_t ttl_ms = dlock_client_ttl_ms(client, ttls_ms[i]);
-        int64_t longest_ms = ttl_ms - (ttl_ms > 100 ? ttl_ms / 10 : 10);
+        int64_t longest_ms = ttl_ms - dlt_margin_ms(ttl_ms);
         struct dlock_handle *lock = NULL;
 
         if (ttl_ms == 0) /* longer than this store's longest */

@@ -56,7 +56,7 @@ void dlt_case_tethered_ends_with_the_claim(struct dlt_run *run)
     int64_t ttl_ms = dlt_ttl(client, options.ttl_ms);
 
     dlock_client_close(client);
-    ends_by_itself(run, &options, DLOCK_REASON_EXPIRED, ttl_ms - ttl_ms / 100 - 2, ttl_ms);
+    ends_by_itself(run, &options, DLOCK_REASON_EXPIRED, ttl_ms - dlt_margin_ms(ttl_ms), ttl_ms);
 }
 
 void dlt_case_tethered_ends_at_max_hold(struct dlt_run *run)

@@ -110,7 +110,7 @@ static void expiry_waited(const struct dlt_run *run, struct dlock_client *one,
     DLT_OK(dlt_waiter_join(&waiter));
     /* The claim is shorter than the lease. */
     if (dlt_ends_with_claim(one))
-        earliest_ns -= (ttl_ms / 100 + 2) * DLT_NS_PER_MS;
+        earliest_ns -= dlt_margin_ms(ttl_ms) * DLT_NS_PER_MS;
     DLT_CHECK(waiter.done_ns >= earliest_ns, "the waiter acquired %.1f ms before the lease ran out",
               (double)(earliest_ns - waiter.done_ns) / 1e6);
     dlock_free(waiter.lock);
@@ -156,7 +156,8 @@ void dlt_case_wait_for_the_dead(struct dlt_run *run)
     else
         DLT_CHECK(holder.count == 1, "the dead holder's lease is gone at once");
     if (dlt_is_tethered(client)) {
-        holder.info.remaining_ms = ttl_ms - ttl_ms / 100 - (before_ns - taken_ns) / DLT_NS_PER_MS;
+        holder.info.remaining_ms =
+            ttl_ms - dlt_margin_ms(ttl_ms) - (before_ns - taken_ns) / DLT_NS_PER_MS;
         late_ms = dlt_death_ms(run, client, 0) - holder.info.remaining_ms + 1000 + run->slack_ms;
     }
     DLT_OK(dlock_timedlock(lock, 20000, &dlt_err));

@@ -344,6 +344,11 @@ int dlt_ends_with_claim(struct dlock_client *client)
     return dlt_session_lives(client) || dlt_is_tethered(client);
 }
 
+int64_t dlt_margin_ms(int64_t ttl_ms)
+{
+    return ttl_ms > 100 ? ttl_ms / 10 : 10;
+}
+
 int64_t dlt_death_ms(const struct dlt_run *run, struct dlock_client *client, int64_t other_ms)
 {
     int64_t ttl_ms = dlt_ttl(client, 0), late_ms = ttl_ms / 20 > 1000 ? ttl_ms / 20 : 1000;

@@ -188,6 +188,9 @@ int dlt_is_tethered(struct dlock_client *client);
 /* Non-zero: one of the two. A thread of the library ends the lease when the claim has run out. */
 int dlt_ends_with_claim(struct dlock_client *client);
 
+/* The part of a lease that a client does not believe in (clock_margin). */
+int64_t dlt_margin_ms(int64_t ttl_ms);
+
 /* How long a lease, or a place in the queue, of a process that has died may last at most where
  * leases live in the sessions of clients; elsewhere other_ms. */
 int64_t dlt_death_ms(const struct dlt_run *run, struct dlock_client *client, int64_t other_ms);

@@ -66,7 +66,7 @@ static bool shown_add(void *arg, const struct dlock_holder *holder)
     cr_assert_str_eq(holder->label, "host:1:test");
     shown->count++;
     shown->permits |= 1u << holder->permit;
-    shown->kept |= holder->kept << holder->permit;
+    shown->kept |= (holder->kept ? 1u : 0u) << holder->permit;
     shown->limit = holder->limit;
     shown->remaining_ms = holder->remaining_ms;
     return false;

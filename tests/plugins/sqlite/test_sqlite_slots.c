@@ -27,9 +27,10 @@ static void tear_down(void)
 
 TestSuite(slots, .init = set_up, .fini = tear_down);
 
-#define CAPS_ALWAYS                                                                    \
-    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE | \
-     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA)
+#define CAPS_ALWAYS                                                                          \
+    (DLOCK_CAP_RWLOCK | DLOCK_CAP_DOWNGRADE | DLOCK_CAP_FENCE | DLOCK_CAP_CRASH_SAFE |       \
+     DLOCK_CAP_WATCH | DLOCK_CAP_QUEUE | DLOCK_CAP_LIMIT | DLOCK_CAP_KEEP | DLOCK_CAP_DATA | \
+     DLOCK_CAP_NO_TTL)
 
 Test(slots, C16_the_durable_fence_is_announced_with_sync_full_only)
 {

@@ -25,7 +25,8 @@ void dlt_keep_acquired(struct checker *checker, struct attempt *attempt,
                        const struct dlt_record *record)
 {
     attempt->began_ns = (int64_t)record->data;
-    if (attempt->began_ns != 0 && (attempt->began_ns < attempt->inv_ns - CLOCK_NS ||
+    /* A program knows it in whole milliseconds (dlock_since_ms). */
+    if (attempt->began_ns != 0 && (attempt->began_ns < attempt->inv_ns - NS_PER_MS - CLOCK_NS ||
                                    attempt->began_ns > record->clock_ns + CLOCK_NS))
         dlt_checker_report(checker, DLT_RULE_KEEP, attempt, NULL, record->clock_ns);
 }

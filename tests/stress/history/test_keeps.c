@@ -127,7 +127,7 @@ Test(keeps, repeated_when_it_is_over)
 Test(keeps, counted_from_another_moment)
 {
     locks(10, 1, 200, 1);
-    began(9);
+    began(8);
     unlocks(30, 1, DLOCK_OK);
     expect(DLT_RULE_KEEP, 1);
 }
