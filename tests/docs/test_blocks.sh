@@ -113,7 +113,7 @@ has_commands_of_the_cookbook() {
 
 packages_are_listed() {
     local listed
-    listed=$(sed -n '/^    apt-get install/,/^    cmake/p' README.md | grep -oE '[a-z0-9.+-]+' | sort -u)
+    listed=$(sed -n '/^    apt-get install/,/^    cmake/p' docs/installing.md | grep -oE '[a-z0-9.+-]+' | sort -u)
     # gcc and cmake recommend libc6-dev and make; the probes are optional.
     same "" "$(awk '$1 == "build" { print $2 }' scripts/packages | grep -vxE 'libc6-dev|make|systemtap-sdt-dev' | sort | comm -23 - <(echo "$listed"))"
 }
@@ -127,7 +127,7 @@ rows_are_used() {
 }
 
 check "README.zh-CN.md has the table of the cookbook" has_commands_of_the_cookbook
-check "README lists the packages that a build needs" packages_are_listed
+check "docs/installing.md lists the packages that a build needs" packages_are_listed
 count=0
 for page in README.md docs/*.md; do
     while IFS= read -r line; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Do the commands of the pages work? Runs each block ```sh of docs/cookbook.md with the programs that
-# Debian has, and the commands of README.md; README.zh-CN.md has the same commands.
+# Debian has, and the two windows of README.md; README.zh-CN.md has the same commands.
 #
 #     test_pages.sh SOURCE-DIR BIN-DIR
 set -u
@@ -87,32 +87,43 @@ as_sem() {
 
 # commands PAGE: the commands of its indented blocks, without their comments.
 commands() {
-    sed -E '/^```/,/^```$/d' "$1" | sed -nE 's/^    ((sudo |\.\/scripts\/|dlock |cmake |apt-get |cc ).*)$/\1/p; s/^        ([a-z].*)$/\1/p' |
-        sed -E 's/ +#.*//'
+    sed -E '/^```/,/^```$/d' "$1" | sed -nE 's/^    (\.\/scripts\/.*)$/\1/p' | sed -E 's/ +#.*//'
 }
 
-dlock_commands() {
-    commands README.md | grep '^dlock ' >"$tap_tmp/readme"
-    cat "$tap_tmp/readme"
-    [ "$(wc -l <"$tap_tmp/readme")" -ge 4 ] || return
-    (
-        cd "$tap_tmp/work" || exit
-        while read -r line; do
-            bash -c "$line" </dev/null
-            case $line:$? in
-            *:0 | *inspect*:1) ;; # 1: free
-            *) exit 1 ;;
-            esac
-        done <"$tap_tmp/readme"
-    )
+# terminal PAGE: the terminal of its first screen, without comments.
+terminal() {
+    sed -n '/^```console$/,/^```$/p' "$1" | sed -E '/^```/d; s/ +#.*//'
 }
 
-# example PAGE: its program in C, without comments.
-example() {
-    sed -n '/^```c$/,/^```$/p' "$1" | sed -E 's, */\*.*\*/,,; /^$/d'
+# The holder of the second window's answer, and its times, are another's here.
+anybody() {
+    sed -E 's/by [^ ]+ for/by SOMEBODY for/; s/[0-9.]+s/TIME/g'
 }
-has_the_example() {
-    [ "$(example README.md | wc -l)" -ge 20 ] && same "$(example README.md)" "$(example README.zh-CN.md)"
+
+# The first window holds the lock until the second one has answered; the last command gets it then.
+two_windows() (
+    local typed first code=0
+    terminal README.md >"$tap_tmp/terminal"
+    mapfile -t typed < <(sed -n 's/^\$ //p' "$tap_tmp/terminal")
+    mkdir "$tap_tmp/windows" || return
+    cd "$tap_tmp/windows" || return
+    printf '#!/bin/sh\nuntil [ -e end ]; do sleep 0.1; done\n' >report.sh
+    chmod +x report.sh
+    bash -c "${typed[0]}" </dev/null &
+    first=$!
+    until dlock inspect nightly >inspected; do kill -0 "$first" || return; done
+    bash -c "${typed[1]}" </dev/null >answer 2>&1 || code=$?
+    touch end
+    wait "$first" && bash -c "${typed[3]}" </dev/null || return
+    same "$(grep '^[^$]' "$tap_tmp/terminal" | anybody)" "$(anybody <answer; echo "$code")"
+)
+
+# examples PAGE: its lines of C and Python, without comments.
+examples() {
+    sed -n '/^```c$/,/^```$/p; /^```python$/,/^```$/p' "$1" | sed -E 's, *(/\*.*\*/|# .*)$,,'
+}
+has_the_examples() {
+    [ "$(examples README.md | wc -l)" -eq 12 ] && same "$(examples README.md)" "$(examples README.zh-CN.md)"
 }
 has_the_links() {
     local wanted
@@ -133,9 +144,10 @@ check "skipping quietly, with the lock held: as flock" held "$tap_tmp"/block-0{3
 check "an exit code of one's own, with the lock held: as flock" held \
     <(sed 's/timeout 10/timeout 1/' "$tap_tmp/block-05") <(sed 's/10s/1s/' "$tap_tmp/block-06")
 check "six jobs with three permits, and their exit codes: as sem" as_sem
-check "README: its commands run" dlock_commands
-check "README.zh-CN.md has the commands of README.md" same "$(commands README.md)" "$(commands README.zh-CN.md)"
-check "it has the program of README.md" has_the_example
+check "README: the two windows" two_windows
+check "README.zh-CN.md has the commands of README.md" \
+    same "$(terminal README.md; commands README.md)" "$(terminal README.zh-CN.md; commands README.zh-CN.md)"
+check "it has the examples of README.md" has_the_examples
 check "it has the links of README.md" has_the_links
 check "it has each clause of guarantees.md" has_each_clause
 tap_end

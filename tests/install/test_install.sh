@@ -25,7 +25,7 @@ runs_with_the_moved_tree() {
     backends=$("$prefix/bin/dlock" backends) && grep -F "$lib/dlock/dlock_sqlite.so" <<<"$backends"
 }
 
-# The recipe of README.md: no tests, and all programs.
+# The recipe of docs/installing.md: no tests, and all programs.
 recipe_has_the_kit() {
     local program
     cmake -S "$source_dir" -B "$tap_tmp/recipe" -G Ninja -DCMAKE_C_COMPILER="$cc" -DDLOCK_TESTS=OFF || return
@@ -131,14 +131,14 @@ examples_compile() {
 check "the installed examples compile against the installed tree" examples_compile
 check "the smallest one runs" "$tap_tmp/hello" "sqlite://$tap_tmp/locks.db"
 
-# The line of README.md, without LD_LIBRARY_PATH.
+# The line of docs/installing.md, without LD_LIBRARY_PATH.
 private_prefix() {
     local line
-    line=$(sed -n 's/^    cc \(app.c .*rpath.*\)/\1/p' "$source_dir/README.md")
+    line=$(sed -n 's/^    cc \(app.c .*rpath.*\)/\1/p' "$source_dir/docs/installing.md")
     cp "$doc/examples/hello.c" "$tap_tmp/app.c"
     (cd "$tap_tmp" && unset LD_LIBRARY_PATH PKG_CONFIG_PATH && export P=$prefix DLOCK_URI="sqlite://$tap_tmp/locks.db" && eval "'$cc' $line" && ./a.out)
 }
-check "README's line links a program to a private prefix" private_prefix
+check "the line of docs/installing.md links a program to a private prefix" private_prefix
 
 # --- what is exported ---
 
@@ -269,20 +269,62 @@ check "no link of an installed page is dead, nor its heading" "$source_dir/tests
 
 # --- README ---
 
-readme_example() {
-    sed -n '/^```c$/,/^```$/p' "$doc/README.md" | sed "/^\`/d; s,/var/lib/app,$tap_tmp," >"$tap_tmp/readme.c"
+# readme_block LANGUAGE: the lines of its block in README.md.
+readme_block() {
+    sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$doc/README.md" | sed '/^`/d'
+}
+
+# readme_program NAME SED: README's lines of C, changed by SED, in a program that says why it has no lock.
+readme_program() {
+    {
+        cat <<'PROGRAM'
+#include <dlock/dlock.h>
+#include <stdio.h>
+
+static bool write_report(uint64_t fence)
+{
+    return printf("fence %llu\n", (unsigned long long)fence) > 0;
+}
+
+int main(void)
+{
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_client *client = NULL;
+    struct dlock_handle *lock = NULL;
+
+PROGRAM
+        readme_block c | sed "s/^/    /; $2"
+        cat <<'PROGRAM'
+    if (err.status != DLOCK_OK)
+        fprintf(stderr, "no report: %s\n", err.message);
+    dlock_free(lock);
+    dlock_client_close(client);
+    return err.status != DLOCK_OK;
+}
+PROGRAM
+    } >"$tap_tmp/$1.c"
     # shellcheck disable=SC2046
-    "$cc" -std=c11 -Wall -Wextra -Werror -o "$tap_tmp/readme" "$tap_tmp/readme.c" \
-        $(pkg-config --cflags --libs dlock) && "$tap_tmp/readme"
+    "$cc" -std=c11 -Wall -Wextra -Werror -o "$tap_tmp/$1" "$tap_tmp/$1.c" $(pkg-config --cflags --libs dlock)
+}
+readme_example() {
+    readme_program readme '' && DLOCK_URI="sqlite://$tap_tmp/locks.db" "$tap_tmp/readme" >"$tap_tmp/readme.out" &&
+        same "$(printf 'fence N\ndone')" "$(sed 's/[0-9][0-9]*$/N/' "$tap_tmp/readme.out")"
 }
 readme_example_says_why() {
-    "$prefix/bin/dlock" -u "sqlite://$tap_tmp/locks.db" run nightly-report -- \
-        sh -c "sed 's/10000/100/' '$tap_tmp/readme.c' >'$tap_tmp/busy.c'
-            '$cc' -o '$tap_tmp/busy' '$tap_tmp/busy.c' $(pkg-config --cflags --libs dlock)
-            ! '$tap_tmp/busy'" && grep -q '^no report: .' "$tap_tmp/log"
+    readme_program busy 's/10000/100/' &&
+        "$prefix/bin/dlock" -u "sqlite://$tap_tmp/locks.db" run nightly -- sh -c "! '$tap_tmp/busy'" && grep -q '^no report: .' "$tap_tmp/log"
+}
+readme_python() {
+    {
+        printf 'import dlock\n\ndef write_report(fence):\n    print("fence", fence)\n\n'
+        readme_block python
+    } >"$tap_tmp/readme.py"
+    same 3 "$(readme_block python | wc -l)" &&
+        DLOCK_URI="sqlite://$tap_tmp/locks.db" PYTHONPATH=$prefix/$python_dir /usr/bin/python3 -B "$tap_tmp/readme.py"
 }
 check "README's example compiles without a warning, and runs" readme_example
 check "it says why it has not the lock" readme_example_says_why
+check "README's lines of Python run" readme_python
 
 no_trace_of() {
     ! grep -rlF "$1" "$prefix"/{include,lib*/cmake,lib*/pkgconfig,lib*/*/cmake,lib*/*/pkgconfig} \
