@@ -251,7 +251,7 @@ dlt_add_sim_defect(data_of_the_holder_before data any 100 DATA tests/stress/sim/
         claim->permit = permit;
         claim->fence = fence_next(name);")
 
-# ---- the failover guard: rules taken away; docs/testing.md says what sees the others ----
+# ---- the failover guard: rules taken away; docs/test-results.md says what sees the others ----
 
 set(SIM_GUARD tests/stress/sim/failover_guard.c)
 dlt_add_sim_defect(FO_1_grants_as_soon_as_it_answers_yours failover any 60 OVERLAP ${SIM_GUARD}

@@ -2,7 +2,7 @@
 /*
  * dlock-torture: many clients want few names, and all that is around them goes wrong: they are
  * stopped, killed and restarted, and so are the servers and the connections. Afterwards the
- * histories of all say whether that was a lock. docs/testing.md has more.
+ * histories of all say whether that was a lock. README.md has more.
  *
  * Prints TAP. Exit: 0 as promised, 1 not so, 2 wrong arguments, 3 nothing could be tried.
  */
