@@ -85,7 +85,8 @@ file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/doc-include)
 file(CREATE_LINK ${DLOCK_DOC_TO_HEADERS} ${PROJECT_BINARY_DIR}/doc-include/dlock SYMBOLIC)
 install(FILES ${PROJECT_BINARY_DIR}/doc-include/dlock DESTINATION ${CMAKE_INSTALL_DOCDIR}/include)
 
-# Plugins to start from, each with a project of its own.
+# Manifests, alert rules and a dashboard; plugins to start from, each with a project of its own.
+install(DIRECTORY examples/kubernetes examples/prometheus DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY examples/plugin-lockdir examples/plugin-tcplease USE_SOURCE_PERMISSIONS DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
   PATTERN build EXCLUDE)
 

@@ -134,6 +134,13 @@ has_each_clause() {
     same "$(sed -nE 's/^### (C[0-9]+) .*/\1/p' docs/guarantees.md)" "$(sed -nE 's/^\| (C[0-9]+) .*/\1/p' README.zh-CN.md)"
 }
 
+# The page has each series of the alert rules and of the dashboard.
+has_each_series() {
+    local series
+    series=$(grep -ohE '\bdlock_[a-z_]+' examples/prometheus/* | sed 's/_bucket$//' | sort -u)
+    [ "$(wc -l <<<"$series")" -ge 10 ] && same "" "$(grep -oE 'dlock_[a-z_]+' docs/operations.md | sort -u | comm -23 <(echo "$series") -)"
+}
+
 blocks docs/cookbook.md
 mapfile -t files < <(find "$tap_tmp" -name 'block-*' | sort)
 check "the cookbook has blocks" test "${#files[@]}" -ge 12
@@ -150,4 +157,6 @@ check "README.zh-CN.md has the commands of README.md" \
 check "it has the examples of README.md" has_the_examples
 check "it has the links of README.md" has_the_links
 check "it has each clause of guarantees.md" has_each_clause
+check "the dashboard is JSON" jq -e '.panels | length > 5' examples/prometheus/dashboard.json
+check "docs/operations.md has each series of the rules and the dashboard" has_each_series
 tap_end
