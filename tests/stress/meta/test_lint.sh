@@ -109,6 +109,21 @@ sees "no tab and no space at the end of a line" tests/x.cmake '# x '
 sees "pages name files that exist" README.md 'See [this](docs/none.md).'
 sees "pages name files that exist" cli/README.md 'See [that](good.c) and `core/good.c`, `core/none.c`.'
 sees "pages name functions that exist" README.md 'See `dl_good`, `dl_gone()` and `good`.'
+
+# budget RULE WHAT LINE: with this line in scripts/pages.budget. README.md has two words, in a line of 102 columns.
+budget() {
+    good_tree
+    mkdir "$tap_tmp/tree/scripts"
+    rm "$tap_tmp/tree/docs/glossary.md"
+    printf 'a %0100d\n' 0 >"$tap_tmp/tree/README.md"
+    printf '%s\n' '100 100 0 docs/architecture.md' "$3" >"$tap_tmp/tree/scripts/pages.budget"
+    check "sees: ${1:-nothing} ($2)" same "$1" "$(complaints)"
+}
+rule="pages keep to their budget of words and columns"
+budget "" "at the limits" '2 2 1 README.md'
+budget "$rule" "too many words" '1 1 1 README.md'
+budget "$rule" "a line that is too long" '2 2 0 README.md'
+budget "$rule" "a page without a line" '2 2 1 docs/other.md'
 if command -v clang-format-14 >/dev/null; then
     sees_code "clang-format has nothing to change" core/a.c 'int  a;'
 else
