@@ -594,7 +594,7 @@ struct dlock_plugin {
  *
  * DLOCK_CAP_NO_TTL: leases without a clock.
  *
- * [TTL-2] A grant and a renewal whose ttl_ms is DLOCK_TTL_NONE last until the process of the lease
+ * [TTL-3] A grant and a renewal whose ttl_ms is DLOCK_TTL_NONE last until the process of the lease
  *         has ended (req->end), until unlock or break_lock. If the store cannot know that of this
  *         process, the grant is refused: CONFIG. A grant to a queue entry may be shorter. inspect
  *         and list report remaining_ms -1. Only with the capability.

@@ -233,7 +233,7 @@ static const struct dlt_case cases[] = {
     CASE(wait_ends_by_break, "C13", 0, 0, 0, "A break lets the waiter in."),
     CASE(wait_ends_by_expiry, "C13 TRY-2", 0, 0, 0,
          "A waiter acquires when the lease ran out: not before, and within 2 s."),
-    CASE(no_ttl_or_a_refusal, "C2 C5 C23 TTL-2", 0, 0, 0,
+    CASE(no_ttl_or_a_refusal, "C2 C5 C23 TTL-3", 0, 0, 0,
          "A lease without a ttl is held until its unlock or a break (NO_TTL), or is refused."),
     CASE(wait_for_the_dead, "C13 C23 TRY-2", 0, DLT_PROCESSES, 0,
          "The lock of a holder that was killed is acquired when its lease ends."),
