@@ -75,7 +75,8 @@ def targets(report):
 
 def row(case):
     rate = case["pairs_per_s"]
-    return [case["subject"], figures.spread(rate), figures.number(figures.ratio(case))] + [
+    ratio = None if case["subject"] in PROCESSES else figures.ratio(case)
+    return [case["subject"], figures.spread(rate), figures.number(ratio)] + [
         figures.number(figures.median(case, metric)) for _, metric in COLUMNS]
 
 
