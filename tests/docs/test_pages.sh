@@ -141,6 +141,15 @@ has_each_series() {
     [ "$(wc -l <<<"$series")" -ge 10 ] && same "" "$(grep -oE 'dlock_[a-z_]+' docs/operations.md | sort -u | comm -23 <(echo "$series") -)"
 }
 
+# summary PAGE: the rows of its generated table. A run writes both pages.
+summary() {
+    sed -n '/^<!-- summary -->$/,/^<!-- end -->$/p' "$1" | grep '^| [a-z0-9]' | sort
+}
+benchmarks_are_of_one_run() {
+    [ "$(summary docs/benchmarks.md | wc -l)" -ge 15 ] &&
+        same "" "$(comm -23 <(summary docs/benchmarks.md) <(summary docs/benchmarks/results.md))"
+}
+
 blocks docs/cookbook.md
 mapfile -t files < <(find "$tap_tmp" -name 'block-*' | sort)
 check "the cookbook has blocks" test "${#files[@]}" -ge 12
@@ -151,6 +160,7 @@ check "skipping quietly, with the lock held: as flock" held "$tap_tmp"/block-0{3
 check "an exit code of one's own, with the lock held: as flock" held \
     <(sed 's/timeout 10/timeout 1/' "$tap_tmp/block-05") <(sed 's/10s/1s/' "$tap_tmp/block-06")
 check "six jobs with three permits, and their exit codes: as sem" as_sem
+check "docs/benchmarks.md shows rows of docs/benchmarks/results.md" benchmarks_are_of_one_run
 check "README: the two windows" two_windows
 check "README.zh-CN.md has the commands of README.md" \
     same "$(terminal README.md; commands README.md)" "$(terminal README.zh-CN.md; commands README.zh-CN.md)"
