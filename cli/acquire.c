@@ -241,7 +241,7 @@ static enum dlock_status ancestors_check_all(struct acquire *acquire)
     return status;
 }
 
-static enum dlock_status held_make(struct acquire *acquire)
+static enum dlock_status held_new(struct acquire *acquire)
 {
     const struct cli_name *name = acquire->name;
     const char *names[DLOCK_SET_MAX];
@@ -256,6 +256,47 @@ static enum dlock_status held_make(struct acquire *acquire)
     }
     return dlock_set_new(acquire->client, names, lens, acquire->name_count, &acquire->options,
                          &acquire->held.set, &acquire->err);
+}
+
+/* A URI with renew=off, or a store whose leases live in sessions: without the timer. */
+static enum dlock_status held_make(struct acquire *acquire)
+{
+    enum dlock_status status = held_new(acquire);
+
+    if (acquire->options.on_expiry == DLOCK_EXPIRE_KILL &&
+        (status == DLOCK_CONFIG || status == DLOCK_UNSUPPORTED)) {
+        acquire->options.on_expiry = DLOCK_EXPIRE_REPORT;
+        status = held_new(acquire);
+    }
+    return status;
+}
+
+static enum dlock_status held_wait(struct acquire *acquire)
+{
+    /* Stored before `canceled` is read: this thread or the canceling one sees the other's store. */
+    atomic_store(&acquire->waiting, true);
+    if (atomic_load(&acquire->canceled))
+        return DLOCK_CANCELED;
+    return held_acquire(&acquire->held, acquire->shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
+                        acquire->timeout_ms, &acquire->err);
+}
+
+/* The first connection says whether leases live in sessions: then the timer is not asked for. */
+static enum dlock_status held_take(struct acquire *acquire)
+{
+    const uint64_t sessions = DLOCK_CAP_SESSION | DLOCK_CAP_TETHERED;
+    enum dlock_status status = held_wait(acquire);
+
+    if (status != DLOCK_UNSUPPORTED || acquire->options.on_expiry != DLOCK_EXPIRE_KILL ||
+        (dlock_client_caps(acquire->client) & sessions) == 0)
+        return status;
+    (void)pthread_mutex_lock(&acquire->held_mutex);
+    atomic_store(&acquire->waiting, false);
+    (void)pthread_mutex_unlock(&acquire->held_mutex);
+    held_free(&acquire->held);
+    acquire->options.on_expiry = DLOCK_EXPIRE_REPORT;
+    status = held_new(acquire);
+    return status == DLOCK_OK ? held_wait(acquire) : status;
 }
 
 /* The first name that another owner holds. */
@@ -289,12 +330,7 @@ static enum dlock_status acquire_steps(struct acquire *acquire)
         status = ancestors_check_all(acquire);
     if (status != DLOCK_OK || acquire->joined > 0)
         return status;
-    /* Stored before `canceled` is read: this thread or the canceling one sees the other's store. */
-    atomic_store(&acquire->waiting, true);
-    if (atomic_load(&acquire->canceled))
-        return DLOCK_CANCELED;
-    status = held_acquire(&acquire->held, acquire->shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
-                          acquire->timeout_ms, &acquire->err);
+    status = held_take(acquire);
     if (status == DLOCK_OK && acquire->options.keep_ms > 0) /* only a command that ran keeps */
         status = dlock_keep_name(acquire->held.lock, 0, &acquire->err);
     if (status == DLOCK_BUSY || status == DLOCK_TIMEOUT)
@@ -334,9 +370,11 @@ static void asker_start(struct acquire *acquire)
 
 static void acquire_cancel(struct acquire *acquire)
 {
-    atomic_store(&acquire->canceled, true); /* stored before `waiting` is read, see acquire_steps */
+    atomic_store(&acquire->canceled, true); /* stored before `waiting` is read, see held_wait */
+    (void)pthread_mutex_lock(&acquire->held_mutex);
     if (atomic_load(&acquire->waiting))
         held_cancel(&acquire->held);
+    (void)pthread_mutex_unlock(&acquire->held_mutex);
 }
 
 /* Waits for the thread. Returns the first signal that ends programs, or 0. */

@@ -39,14 +39,15 @@ bool held_has(const struct held *held, const struct dlock_handle *lock);
 struct acquire {
     /* the request */
     struct cli *cli;
-    const struct cli_name *name; /* the first of names; at the end: the one that is refused */
-    size_t name_count;           /* 0 is 1; more: a set */
-    struct dlock_options options;
-    int64_t timeout_ms;         /* as of dlock_acquire */
-    bool shared, timed, nowait; /* --wait, --nowait were given */
-    bool until_input;           /* of hold: it ends with its standard input */
-    int parent;                 /* of hold: a pidfd, whose end ends the wait as SIGTERM; -1: none */
-    bool join;                  /* names that enclosing runs hold are not acquired */
+    const struct cli_name *name;  /* the first of names; at the end: the one that is refused */
+    size_t name_count;            /* 0 is 1; more: a set */
+    struct dlock_options options; /* on_expiry: REPORT after the acquire if this store or its
+                                   * options do not allow KILL */
+    int64_t timeout_ms;           /* as of dlock_acquire */
+    bool shared, timed, nowait;   /* --wait, --nowait were given */
+    bool until_input;             /* of hold: it ends with its standard input */
+    int parent; /* of hold: a pidfd, whose end ends the wait as SIGTERM; -1: none */
+    bool join;  /* names that enclosing runs hold are not acquired */
 
     /* the result */
     enum dlock_status status;
@@ -66,9 +67,10 @@ struct acquire {
     /* between the two threads */
     int done; /* an eventfd */
     atomic_bool canceled;
-    atomic_bool waiting; /* `held` is made, and can be cancelled */
-    pthread_t asker;     /* thread of --verbose: prints the holder during the wait */
-    bool asked;          /* asker was started */
+    atomic_bool waiting;        /* `held` is made, and can be cancelled */
+    pthread_mutex_t held_mutex; /* while it is cancelled, `held` is not freed */
+    pthread_t asker;            /* thread of --verbose: prints the holder during the wait */
+    bool asked;                 /* asker was started */
     atomic_bool asker_done;
 };
 

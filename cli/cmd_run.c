@@ -175,6 +175,8 @@ static int run_options_check(struct run *run)
                               "--status-fd, --outcome and --metrics");
     if (run->contain && (run->warn_only || run->acquire.join))
         return cli_args_usage(run->cli, "--contain excludes --on-lost=warn and --join");
+    if (!run->warn_only && getpid() != 1) /* no timer ends the first process of a PID namespace */
+        run->acquire.options.on_expiry = DLOCK_EXPIRE_KILL;
     if (run->refusal.skip_quietly && !run->acquire.timed)
         run->acquire.timeout_ms = 0;
     if (run->refusal.skip_quietly && run->refusal.conflict_code < 0)

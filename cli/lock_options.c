@@ -15,8 +15,11 @@ static const struct option until_options[] = {
 
 void lock_options_init(struct acquire *acquire, struct cli *cli)
 {
-    *acquire = (struct acquire){
-        .cli = cli, .timeout_ms = DLOCK_AS_OPTIONS, .parent = -1, .options = DLOCK_OPTIONS_INIT};
+    *acquire = (struct acquire){.cli = cli,
+                                .timeout_ms = DLOCK_AS_OPTIONS,
+                                .parent = -1,
+                                .options = DLOCK_OPTIONS_INIT,
+                                .held_mutex = PTHREAD_MUTEX_INITIALIZER};
 }
 
 bool lock_options_take(struct acquire *acquire, int option, char why[CLI_WHY])

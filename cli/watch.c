@@ -2,8 +2,8 @@
 #include "watch.h"
 
 #define KILL_AFTER_TAKEN_MS INT64_C(1000)
-#define LEAD_MIN_MS         INT64_C(2)
-#define LEAD_MAX_MS         INT64_C(50)
+#define LEAD_MIN_MS         INT64_C(5)
+#define LEAD_MAX_MS         INT64_C(500)
 
 void watch_init(struct watch *watch, int64_t kill_after_ms, bool warn_only)
 {
@@ -20,10 +20,11 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* SIGKILL is sent this long before valid_until: the kernel needs time to deliver it. */
+/* SIGKILL is sent this long before valid_until: the command ends, and its lock is unlocked, before
+ * the timer ends this process (C25). */
 static int64_t kill_lead_ms(const struct watch *watch)
 {
-    return smaller(larger(watch->ttl_ms / 50, LEAD_MIN_MS), LEAD_MAX_MS);
+    return smaller(larger(watch->ttl_ms / 10, LEAD_MIN_MS), LEAD_MAX_MS);
 }
 
 static int64_t term_lead_ms(const struct watch *watch)

@@ -6,9 +6,12 @@
  * command gets SIGTERM early enough to end by itself, and no command runs after the moment when
  * another owner may hold the lock.
  *
- *   no renewal comes through   TERM at valid_until - min(kill_after, ttl/3), KILL before
- * valid_until taken away                 TERM at once, KILL after min(kill_after, 1 s) noticed too
- * late           KILL at once (this process was stopped, or the machine slept)
+ *   no renewal comes through   TERM at valid_until - min(kill_after, ttl/3),
+ *                              KILL at valid_until - min(ttl/10, 500 ms): time to unlock before the
+ *                              timer ends this process (C25)
+ *   taken away                 TERM at once, KILL after min(kill_after, 1 s)
+ *   noticed too late           KILL at once (without the timer: this process was stopped, or the
+ *                              machine slept)
  */
 #ifndef CLI_WATCH_H
 #define CLI_WATCH_H

@@ -10,6 +10,7 @@
 #include "acquire/acquire.h"
 #include "api/check.h"
 #include "api/handle.h"
+#include "hold/deadman.h"
 #include "hold/lease.h"
 #include "hold/renewer.h"
 #include "hold/unlock.h"
@@ -171,6 +172,15 @@ static bool may_stay_taken_locked(const struct dlock_handle *member, enum dlock_
     }
 }
 
+/* The last release may take long to be sent (C25). */
+static void timer_disarm(struct dlock_set *set, size_t count)
+{
+    (void)pthread_mutex_lock(&set->client->mutex);
+    for (size_t i = 0; i < count; i++)
+        dl_deadman_disarm_locked(set->members[i]);
+    (void)pthread_mutex_unlock(&set->client->mutex);
+}
+
 /*
  * Unlocks the first `count` members, the last one first. After a member for which the store gave no
  * answer, the store is not asked for the others: their leases end by themselves.
@@ -186,6 +196,7 @@ static enum dlock_status unlock_all(struct dlock_set *set, size_t count, bool un
     int64_t until_ns = DL_NEVER;
     int worst_rank = 0;
 
+    timer_disarm(set, count);
     while (count-- > 0) {
         struct dlock_error of_one = DLOCK_ERROR_INIT;
         enum dlock_status status;

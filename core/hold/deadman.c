@@ -70,7 +70,7 @@ void dl_deadman_remove_locked(struct dlock_handle *lock)
 
 void dl_deadman_hold_locked(struct dlock_handle *lock)
 {
-    if (lock->kill_end == NULL)
+    if (lock->kill_end == NULL || lock->kill_disarmed)
         return;
     dl_schedule_set(&lock->client->deadman->ends, lock->kill_end, dl_lease_until_ns(&lock->lease));
     timer_set_locked(lock->client);
@@ -80,8 +80,17 @@ void dl_deadman_end_locked(struct dlock_handle *lock)
 {
     if (lock->kill_end == NULL)
         return;
+    lock->kill_disarmed = false;
     dl_schedule_remove(&lock->client->deadman->ends, lock->kill_end);
     timer_set_locked(lock->client);
+}
+
+void dl_deadman_disarm_locked(struct dlock_handle *lock)
+{
+    bool is_in = lock->kill_end != NULL && lock->kill_end->heap_index != 0;
+
+    dl_deadman_end_locked(lock);
+    lock->kill_disarmed = is_in;
 }
 
 void dl_deadman_free(struct dlock_client *client)

@@ -24,6 +24,9 @@ void dl_deadman_hold_locked(struct dlock_handle *lock);
 /* The claim ends. */
 void dl_deadman_end_locked(struct dlock_handle *lock);
 
+/* The claim is about to end: nothing arms it again until it has ended. */
+void dl_deadman_disarm_locked(struct dlock_handle *lock);
+
 /* Of a client without handles; may be NULL. In a forked child there is no timer. */
 void dl_deadman_free(struct dlock_client *client);
 void dl_deadman_free_after_fork(struct dlock_client *client);

@@ -103,7 +103,9 @@ enum dlock_status dl_handle_supported(const struct dlock_handle *lock, enum dloc
                         "ttl=none: a lease that outlives its process needs a ttl");
     if (lock->options->data_len > 0 && (caps & DLOCK_CAP_DATA) == 0)
         return dl_error(err, DLOCK_UNSUPPORTED, "this store cannot publish data of a holder");
-    if (lock->options->kill && (caps & (DLOCK_CAP_SESSION | DLOCK_CAP_TETHERED)) != 0)
+    /* Before the first session these are of the plugin, one of whose strategies has them. */
+    if (lock->options->kill && dl_session_pool_first(&lock->client->pool) != NULL &&
+        (caps & (DLOCK_CAP_SESSION | DLOCK_CAP_TETHERED)) != 0)
         return dl_error(err, DLOCK_UNSUPPORTED,
                         "on_expiry: leases of this store live in a session; take a strategy or a "
                         "store whose leases end with a ttl, or DLOCK_EXPIRE_REPORT");

@@ -78,6 +78,7 @@ struct dlock_handle {
     bool is_holder : 1;         /* its name counts the handle as a holder, */
     bool is_reader : 1;         /* and that as a reader */
     bool must_give_back : 1;    /* the store may keep the lease after the loss */
+    bool kill_disarmed : 1;     /* out of the timer of deadman.h until the claim ends */
     int64_t since_ns;           /* of the acquisition, */
     int64_t keep_ms;            /* and for how long from then on its release keeps the name */
     struct dl_renewal renewal;  /* its member `automatic` is constant */

@@ -105,23 +105,6 @@ lost_just_before_the_end() {
     grep -q '^dlock: a: lock lost' loss
 }
 
-stopped_past_the_ttl_kills_at_once() {
-    local pid child began
-    "$dlock" run --ttl 1s --kill-after 5s a -- sh -c 'trap "" TERM; echo $$; while :; do sleep 0.1; done' \
-        >child 2>loss &
-    pid=$!
-    child=$(started child)
-    kill -STOP "$pid"
-    sleep 1.3
-    exits 0 "$dlock" run --nowait a -- true
-    began=$(now_ms)
-    kill -CONT "$pid"
-    within 20 gone "$child"
-    lasted 0 $(($(now_ms) - began)) 3500 "time from SIGCONT to the end"
-    exit_of "$pid"
-    equal 70 "$code" "exit code"
-}
-
 # The store serves nobody: the command must be gone before anybody else may have the lock.
 silence_ends_it_before_the_lease() {
     local pid child
@@ -195,8 +178,6 @@ shows "loss: the command has time to clean up; its exit code 0 does not count" t
 shows "loss: a stopped command is woken to clean up" a_stopped_command_may_clean_up_too
 shows "loss with --on-lost warn: one line, and the command runs on" warn_lets_it_run
 shows "loss that nobody noticed before the release still exits 70" lost_just_before_the_end
-shows "loss: stopped past the ttl, dlock kills first of all when it is continued (C2)" \
-    stopped_past_the_ttl_kills_at_once
 shows "loss by silence: SIGTERM at two thirds of the ttl, SIGKILL before its end" \
     silence_ends_it_before_the_lease
 shows "SIGKILL of dlock takes the command along" dlock_killed_takes_the_command_along

@@ -63,7 +63,7 @@ Test(watch, silence_is_told_at_kill_after_before_the_end)
     cr_assert_eq(look(&s, TTL_MS - KILL_AFTER_MS, TTL_MS), WATCH_TERM);
     cr_assert_eq(look(&s, TTL_MS - KILL_AFTER_MS + 1, TTL_MS), WATCH_NONE);
     cr_assert_lt(s.next_ms, TTL_MS);
-    cr_assert_geq(s.next_ms, TTL_MS - 50);
+    cr_assert_eq(s.next_ms, TTL_MS - 500, "time for the end of the command, before the timer");
     cr_assert_eq(look(&s, s.next_ms, TTL_MS), WATCH_KILL);
     cr_assert_eq(s.next_ms, WATCH_NEVER);
     cr_assert_eq(look_lost(&s, TTL_MS), WATCH_NONE, "told twice");

@@ -109,8 +109,7 @@ stopped_too_long_is_killed() {
     job 'echo ready; sleep 60; echo survived'
     shell_at_terminal 'prompt>' 'd run --ttl 1500ms x ./job\n' ready '\x1a' 'Stopped' \
         'sleep 2; fg; echo end $?\n' 'end [0-9]' 'exit\n'
-    screen_shows 'lock lost: '
-    screen_shows 'end 70'
+    screen_shows 'Killed'
     screen_hides survived
 }
 
@@ -180,7 +179,7 @@ shows "tty: Ctrl-C ends it with 130" ctrl_c
 shows "tty: Ctrl-C ends a loop around it as well" ctrl_c_ends_a_loop
 shows "tty: Ctrl-C ends a wait" ctrl_c_while_waiting
 shows "tty: Ctrl-Z stops the job, fg goes on" ctrl_z_and_fg
-shows "tty: a job that was stopped past the ttl is killed before it goes on (C2)" \
+shows "tty: a job that is stopped at the end of its lease is ended then (C25)" \
     stopped_too_long_is_killed
 shows "tty: Ctrl-Z where no shell could continue it does nothing" ctrl_z_without_a_shell_does_not_hang
 shows "tty: a background job gets the terminal with fg" background_job_reads_when_in_front

@@ -60,6 +60,12 @@ static void take(struct dlock_handle *handle)
     cr_assert_eq(dlt_do(&engine, DLT_TRYLOCK, handle, 0), DLOCK_OK);
 }
 
+static void *set_unlock_main(void *set)
+{
+    cr_expect_eq(dlock_set_unlock(set, NULL), DLOCK_OK);
+    return NULL;
+}
+
 Test(deadman, C25_it_is_armed_from_the_grant_to_the_unlock)
 {
     cr_expect_eq(kill_ms(), -1);
@@ -213,6 +219,49 @@ Test(deadman, C25_a_lock_that_nobody_renews_is_refused)
     options = killing();
     options.on_expiry = (enum dlock_expire)2;
     cr_expect_eq(dlock_new(engine.client, "b", DLOCK_NUL, &options, &refused, &err), DLOCK_INVALID);
+}
+
+/* The second release is sent long after the first one, and renewals fail meanwhile. */
+Test(deadman, C25_a_set_is_disarmed_before_its_first_release)
+{
+    static const char *const names[] = {"b", "c", "d"};
+    struct dlock_options options = killing();
+    struct dlock_set *set = NULL;
+    pthread_t thread;
+
+    cr_assert_eq(dlock_set_new(engine.client, names, NULL, 3, &options, &set, NULL), DLOCK_OK);
+    cr_assert_eq(dlock_set_acquire(set, DLOCK_EXCLUSIVE, 0, NULL), DLOCK_OK);
+    cr_expect_eq(kill_ms(), VALID_MS);
+    dlt_fault(&engine, MEMORY_UNLOCK, MEMORY_SLOW, (struct memory_fault){.ms = 700, .times = 3});
+    dlt_fault(&engine, MEMORY_RENEW, MEMORY_LOST_REQUEST, (struct memory_fault){.times = 100});
+    cr_assert_eq(pthread_create(&thread, NULL, set_unlock_main, set), 0);
+    dlt_settle();
+    for (int i = 0; i < 2200; i++) {
+        cr_assert_eq(kill_ms(), -1, "after %d ms", i);
+        dlt_engine_run(&engine, 1);
+    }
+    (void)pthread_join(thread, NULL);
+    memory_hooks_heal(engine.store, MEMORY_RENEW);
+    cr_assert_eq(dlock_set_acquire(set, DLOCK_EXCLUSIVE, 0, NULL), DLOCK_OK);
+    cr_expect_neq(kill_ms(), -1, "the next claim is armed");
+    dlock_set_free(set);
+}
+
+/* Before the first session the capabilities are those of all strategies of the plugin. */
+Test(deadman, C25_a_lazy_client_is_judged_by_its_first_session)
+{
+    struct dlock_plugin plugin = *dlock_plugin_memory_hooked();
+    struct dlock_options options = killing();
+
+    dlock_free(lock);
+    dlt_engine_close(&engine);
+    plugin.caps |= DLOCK_CAP_SESSION;
+    dlt_engine_open(&engine, "deadman",
+                    &(struct dlt_setup){.plugin = &plugin, .options = "open=lazy"});
+    begin_ns = engine.now_ns;
+    lock = dlt_engine_lock(&engine, "a", &options);
+    take(lock);
+    cr_expect_eq(kill_ms(), VALID_MS);
 }
 
 /* With the timer of the kernel: armed, moved, disarmed, closed. Its end is by SIGKILL. */
