@@ -155,14 +155,15 @@ static bool report(const struct reporting *reporting, const struct holder *item,
                    const struct texts *texts)
 {
     const struct zk_admin_name *name = &reporting->names[item->index];
+    const uint64_t fence = exists->rc == ZOK ? (uint64_t)exists->stat.czxid * FENCE_SCALE : 0;
     struct dlock_holder holder = {
         .struct_size = sizeof holder,
         .name = name->bytes,
         .name_len = name->len,
         .mode = item->node.shared ? DLOCK_SHARED : DLOCK_EXCLUSIVE,
         .waiters = item->waiters,
-        .fence = (uint64_t)exists->stat.czxid * FENCE_SCALE,
-        .fence_last = (uint64_t)exists->stat.czxid * FENCE_SCALE + FENCE_SCALE - 1,
+        .fence = fence,
+        .fence_last = fence > 0 ? fence + FENCE_SCALE - 1 : 0,
         .remaining_ms = -1, /* nobody can see the timeout of another session */
         .held_ms = -1,
         .owner = texts->owner,
@@ -238,7 +239,8 @@ static void waiters_count(struct holders *holders, struct zk_exchange *const *ex
 
 /* The holders of one name, from number `first` on. Returns how many there are. A node that has gone
  * since the children were read holds nothing any more: the node that follows it does, which may not
- * be among these. exists needs no right, get needs the right to read. */
+ * be among these. get needs the right to read, and since ZooKeeper 3.9 exists does, too: such a
+ * holder is shown without its fence. */
 static size_t name_report(const struct reporting *reporting, const struct holders *holders,
                           struct zk_exchange *const *exchanges, size_t first)
 {
@@ -253,7 +255,7 @@ static size_t name_report(const struct reporting *reporting, const struct holder
 
         if (*reporting->stopped)
             continue;
-        if (exists->rc != ZOK || get->rc == ZNONODE) {
+        if ((exists->rc != ZOK && exists->rc != ZNOAUTH) || get->rc == ZNONODE) {
             gone = true;
             continue;
         }

@@ -305,6 +305,8 @@ void dlt_slots_names_are_bytes(struct dlt_run *run)
             named(b, names[j].bytes, names[j].len);
             dlt_tries(b, DLOCK_OK, "of other bytes [TRY-7]");
             dlt_unlocks(b, DLOCK_OK, "of other bytes [TRY-7]");
+            if (dlt_side_has(&a->side, DLOCK_CAP_SESSION)) /* a server ends idle sessions */
+                dlt_renews(a, DLOCK_OK, "while others come and go");
         }
         dlt_unlocks(a, DLOCK_OK, "of one name of many [TRY-7]");
     }

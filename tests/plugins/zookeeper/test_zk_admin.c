@@ -324,7 +324,8 @@ Test(admin, a_holder_whose_label_may_not_be_read)
     cr_assert_str_eq(dlt_zk_ask(&server, "setAcl %s/job/%s " DIGEST_U ":r", base, node), "");
     inspect("job", 1);
     cr_assert_str_eq(holders[0].label, "");
-    cr_assert_gt(holders[0].fence, 0);
+    /* ZooKeeper 3.9 does not tell its number either. */
+    cr_assert(holders[0].fence > 0 || strstr(t.info.server, "3.8.0") == NULL, "%s", t.info.server);
 }
 
 Test(admin, acl_open_lets_everybody_in)
