@@ -236,7 +236,8 @@ bool dl_held_due_locked(struct dlock_handle *lock, int64_t now_ns, int64_t early
 
 void dl_held_run_out_locked(struct dlock_handle *lock)
 {
-    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED))
+    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED) ||
+        lock->claim->req.ttl_ms == DLOCK_TTL_NONE)
         dl_renew_schedule_must_give_back_locked(lock);
 }
 

@@ -60,8 +60,8 @@ void dl_held_lost_locked(struct dlock_handle *lock, enum dlock_reason reason, in
 /* Ends the lease as lost, and reports the loss unless it was reported. */
 void dl_held_lose_locked(struct dlock_handle *lock, enum dlock_reason reason, int64_t now_ns);
 
-/* The claim has run out, and the store need not know. A lease that lives in the client's session
- * does not end by its time: it is given back [TET-1]. */
+/* The claim has run out, and the store need not know. A lease that lives in the client's session,
+ * or has no ttl, does not end by its time: it is given back [TET-1]. */
 void dl_held_run_out_locked(struct dlock_handle *lock);
 
 /* Fills the notice of the loss that this node of a handle stands for. */

@@ -417,6 +417,28 @@ static bool remaining_note(void *arg, const struct dlock_holder *info)
     return true;
 }
 
+/* No clock of the store ends it after max_hold: it is given back (C14). */
+static void no_ttl_with_max_hold(struct dlt_run *run, struct dlock_client *client)
+{
+    struct dlock_client *other = dlt_client(run, NULL);
+    struct dlt_name name = dlt_name(run, "held");
+    struct dlock_options options = {.struct_size = sizeof options,
+                                    .wait_ms = DLOCK_AS_OPTIONS,
+                                    .ttl_ms = DLOCK_TTL_NONE,
+                                    .max_hold_ms = 200};
+    struct dlock_handle *rival = dlt_lock(run, other, "held", 0), *lock = NULL;
+
+    DLT_OK(dlock_new(client, name.text, name.len, &options, &lock, &dlt_err));
+    DLT_TAKE(lock);
+    DLT_TAKE(rival);
+    DLT_STATE(lock, DLOCK_STATE_LOST, "after max_hold");
+    DLT_STATUS(dlock_unlock(lock, &dlt_err), DLOCK_LOST);
+    DLT_OK(dlock_renew(rival, 0, &dlt_err));
+    dlock_free(rival);
+    dlock_free(lock);
+    dlock_client_close(other);
+}
+
 void dlt_case_no_ttl_or_a_refusal(struct dlt_run *run)
 {
     struct dlock_client *client = dlt_client(run, NULL), *other = dlt_client(run, NULL);
@@ -453,6 +475,7 @@ void dlt_case_no_ttl_or_a_refusal(struct dlt_run *run)
         options.end = DLOCK_END_TTL;
         dlock_free(lock);
         DLT_STATUS(dlock_new(client, name.text, name.len, &options, &lock, &dlt_err), DLOCK_CONFIG);
+        no_ttl_with_max_hold(run, client);
     }
     dlock_client_close(client);
     dlock_client_close(other);

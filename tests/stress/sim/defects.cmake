@@ -137,10 +137,12 @@ dlt_add_sim_defect(asks_for_any_ttl grid any 20 TTL-1 core/hold/handle.c
 dlt_add_sim_defect(renews_for_any_ttl grid any 20 TTL-1 core/hold/renewer.c
   "req->ttl_ms = dl_client_ttl_ms(lock->client, req->ttl_ms);" "")
 dlt_add_sim_defect(run_out_lease_stays tethered any 100 TET-1 core/hold/held.c
-  "    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED))
+  "    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED) ||
+        lock->claim->req.ttl_ms == DLOCK_TTL_NONE)
         dl_renew_schedule_must_give_back_locked(lock);" "")
 dlt_add_sim_defect(run_out_lease_keeps_others_out tethered any 100 STALLED core/hold/held.c
-  "    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED))
+  "    if (dl_client_has(lock->client, DLOCK_CAP_TETHERED) ||
+        lock->claim->req.ttl_ms == DLOCK_TTL_NONE)
         dl_renew_schedule_must_give_back_locked(lock);" ""
   tests/stress/sim/tether.c "    sim_store_each(claim_check);" "")
 dlt_add_sim_defect(unlock_leaves_what_ran_out tethered any 100 TET-1 core/hold/unlock.c
