@@ -68,11 +68,11 @@ void dl_deadman_remove_locked(struct dlock_handle *lock)
     lock->kill_end = NULL;
 }
 
-void dl_deadman_hold_locked(struct dlock_handle *lock)
+void dl_deadman_hold_locked(struct dlock_handle *lock, int64_t until_ns)
 {
     if (lock->kill_end == NULL || lock->kill_disarmed)
         return;
-    dl_schedule_set(&lock->client->deadman->ends, lock->kill_end, dl_lease_until_ns(&lock->lease));
+    dl_schedule_set(&lock->client->deadman->ends, lock->kill_end, until_ns);
     timer_set_locked(lock->client);
 }
 

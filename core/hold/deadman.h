@@ -18,8 +18,9 @@
 enum dlock_status dl_deadman_add_locked(struct dlock_handle *lock, struct dlock_error *err);
 void dl_deadman_remove_locked(struct dlock_handle *lock);
 
-/* The handle got a lease, or its lease another end. */
-void dl_deadman_hold_locked(struct dlock_handle *lock);
+/* The lease of the handle ends at until_ns. A new lease comes here before its handle reads as held,
+ * one that is extended afterwards. */
+void dl_deadman_hold_locked(struct dlock_handle *lock, int64_t until_ns);
 
 /* The claim ends. */
 void dl_deadman_end_locked(struct dlock_handle *lock);

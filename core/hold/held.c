@@ -121,6 +121,7 @@ void dl_held_granted_locked(struct dlock_handle *lock, int64_t now_ns, int64_t u
     lock->renewal.hold_until_ns = lock->options->max_hold_ms == 0
                                       ? DL_NEVER
                                       : dl_clock_after_ms(now_ns, lock->options->max_hold_ms);
+    dl_deadman_hold_locked(lock, dl_earlier(until_ns, lock->renewal.hold_until_ns));
     dl_renewal_granted(&lock->renewal, &lock->lease, now_ns, until_ns, grant->lease_ms, soon);
     dl_renew_schedule_hold_locked(lock);
 }

@@ -98,7 +98,7 @@ void dl_renew_schedule_hold_locked(struct dlock_handle *lock)
     dl_schedule_set(&lock->client->renewer->ends, &lock->end, dl_lease_until_ns(&lock->lease));
     dl_renew_schedule_limit_locked(lock);
     dl_renew_schedule_set_locked(lock, dl_renewal_recheck_ns(&lock->renewal, &lock->lease));
-    dl_deadman_hold_locked(lock);
+    dl_deadman_hold_locked(lock, dl_lease_until_ns(&lock->lease));
 }
 
 void dl_renew_schedule_resume_locked(struct dlock_handle *lock)

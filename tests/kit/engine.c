@@ -92,7 +92,11 @@ static int kill_open(struct dl_kill_timer *timer)
 
 static void kill_set(struct dl_kill_timer *timer, int64_t at_ns)
 {
-    ((struct dlt_engine *)timer->ctx)->kill_ns = at_ns;
+    struct dlt_engine *of = timer->ctx;
+
+    of->kill_ns = at_ns;
+    if (of->kill_of != NULL)
+        of->kill_state = dlock_state(of->kill_of);
 }
 
 static void kill_close(struct dl_kill_timer *timer)

@@ -75,6 +75,19 @@ Test(deadman, C25_it_is_armed_from_the_grant_to_the_unlock)
     cr_expect_eq(kill_ms(), -1);
 }
 
+/* The process may be stopped between any two instructions, and another thread may have read the
+ * state before. */
+Test(deadman, C25_no_thread_reads_held_before_it_is_armed_or_after_it_is_disarmed)
+{
+    engine.kill_of = lock;
+    engine.kill_state = DLOCK_STATE_LOST;
+    take(lock);
+    cr_expect_eq(engine.kill_state, DLOCK_STATE_FREE);
+    cr_assert_eq(dlt_do(&engine, DLT_UNLOCK, lock, 0), DLOCK_OK);
+    cr_expect_eq(engine.kill_state, DLOCK_STATE_FREE);
+    engine.kill_of = NULL;
+}
+
 Test(deadman, C25_a_confirmed_renewal_moves_it_on)
 {
     take(lock);

@@ -418,7 +418,7 @@ mutant 65 "the end of the process is moved on before the renewal is confirmed" "
     core/hold/renewer.c "        lock->renewer_busy = true;
         renew_prepare_locked(lock);" "        lock->renewer_busy = true;
         dl_lease_extend(&lock->lease, now_ns, now_ns + lock->renewal.lease_ms * 900000);
-        dl_deadman_hold_locked(lock);
+        dl_deadman_hold_locked(lock, dl_lease_until_ns(&lock->lease));
         renew_prepare_locked(lock);"
 
 mutant 66 "the process can be ended after the release was sent" "test_engine_deadman" \
