@@ -38,7 +38,8 @@ static enum dlock_status deadman_new_locked(struct dlock_client *client, struct 
         return dl_error(err, DLOCK_UNSUPPORTED,
                         "on_expiry: no signal ends the first process of a PID namespace; start it "
                         "by an init (docker run --init)");
-    return dl_error(err, DLOCK_NOMEM, "on_expiry: no timer: %s", strerrordesc_np(error));
+    return dl_error(err, error == ENOMEM || error == EAGAIN ? DLOCK_NOMEM : DLOCK_UNSUPPORTED,
+                    "on_expiry: no timer: %s", strerrordesc_np(error));
 }
 
 enum dlock_status dl_deadman_add_locked(struct dlock_handle *lock, struct dlock_error *err)

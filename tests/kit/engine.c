@@ -86,8 +86,11 @@ static int64_t engine_now(void *ctx)
 
 static int kill_open(struct dl_kill_timer *timer)
 {
-    ((struct dlt_engine *)timer->ctx)->kill_ns = DL_NEVER;
-    return 0;
+    struct dlt_engine *of = timer->ctx;
+
+    if (of->kill_error == 0)
+        of->kill_ns = DL_NEVER;
+    return of->kill_error;
 }
 
 static void kill_set(struct dl_kill_timer *timer, int64_t at_ns)

@@ -26,6 +26,7 @@ struct dlt_engine {
     _Atomic int64_t now_ns;
     int runs;                /* the real clock in place of now_ns */
     _Atomic int64_t kill_ns; /* of the kill timer; DL_NEVER: not armed; 0: there was none */
+    int kill_error;          /* what its open returns */
     const struct dlock_handle *kill_of; /* NULL, or a handle whose state is noted when it is set */
     enum dlock_state kill_state;
 

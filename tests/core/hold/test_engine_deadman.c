@@ -5,6 +5,7 @@
 #include "engine.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -275,6 +276,29 @@ Test(deadman, C25_a_lazy_client_is_judged_by_its_first_session)
     lock = dlt_engine_lock(&engine, "a", &options);
     take(lock);
     cr_expect_eq(kill_ms(), VALID_MS);
+}
+
+static enum dlock_status made_after(int error)
+{
+    struct dlock_options options = killing();
+    struct dlock_error err = DLOCK_ERROR_INIT;
+    struct dlock_handle *refused = NULL;
+
+    engine.kill_error = error;
+    return dlock_new(engine.client, "b", DLOCK_NUL, &options, &refused, &err);
+}
+
+/* A caller that can do without the timer tells a system that has none from one that is full. */
+Test(deadman_refused, C25_a_system_without_such_a_timer_is_told_from_a_full_one)
+{
+    dlt_engine_open(&engine, "deadman", NULL);
+    cr_expect_eq(made_after(EPERM), DLOCK_UNSUPPORTED);
+    cr_expect_eq(made_after(ENOSYS), DLOCK_UNSUPPORTED);
+    cr_expect_eq(made_after(EINVAL), DLOCK_UNSUPPORTED);
+    cr_expect_eq(made_after(EAGAIN), DLOCK_NOMEM);
+    cr_expect_eq(made_after(ENOMEM), DLOCK_NOMEM);
+    engine.kill_error = 0;
+    dlt_engine_close(&engine);
 }
 
 /* With the timer of the kernel: armed, moved, disarmed, closed. Its end is by SIGKILL. */
