@@ -389,8 +389,8 @@ Test(etcd_channel, INT_2_an_interrupt_ends_one_await_also_if_it_comes_first)
 
 Test(etcd_channel, C10_a_forked_child_closes_its_descriptors_and_sends_nothing)
 {
+    static struct asked one; /* open until the teardown */
     unsigned char byte = 0;
-    struct asked one;
 
     begin(&one, NULL);
     while (recv(server, &byte, 1, MSG_DONTWAIT) == 1)

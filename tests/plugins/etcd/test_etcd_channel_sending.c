@@ -166,8 +166,8 @@ Test(etcd_channel_sending, C8_a_flood_of_what_is_skipped_does_not_outlast_the_de
 Test(etcd_channel_sending, the_answer_to_a_ping_leaves_with_the_next_call)
 {
     static const unsigned char ping[8] = "datagram";
+    static struct asked one, two; /* open until the teardown */
     struct dlt_frame frame;
-    struct asked one, two;
 
     begin(&one, NULL);
     while (recv(server, frame.payload, sizeof frame.payload, MSG_DONTWAIT) > 0)

@@ -105,6 +105,7 @@ static void is_free_soon(const char *name)
         dlt_request(&s, &other, "other", 'o', 60000);
         if (dlt_try(&s, &other) == DLOCK_OK)
             (void)dlt_unlock(&s, &other);
+        s.ops->forget(s.self, &other.req);
         dlt_sleep_ms(10);
     }
     cr_assert_eq(nodes_with(name), 0u, "%s stays on %u nodes", name, nodes_with(name));

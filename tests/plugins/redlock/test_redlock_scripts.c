@@ -164,6 +164,8 @@ static void keeps_the_writer(const char *suffix)
     renew_two(&writer, &other, DLOCK_UNAVAILABLE, DLOCK_OK);
     cr_expect_eq(nodes_with("rl:{x}"), NODES, "%s", suffix);
     cr_expect_eq(dlt_unlock(&session, &writer), DLOCK_OK, "%s: %s", suffix, session.err.message);
+    session.ops->forget(session.self, &writer.req);
+    session.ops->forget(session.self, &other.req);
     forget_all();
 }
 
