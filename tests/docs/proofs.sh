@@ -8,7 +8,7 @@
 set -u
 cd "$1" || exit 1
 bin=$2 page=docs/proofs.md made=$(mktemp) || exit 1
-trap 'rm -f "$made"' EXIT
+trap 'rm -f "$made" "$made.diff"' EXIT
 
 # cases COLUMN PROGRAM: a line "COLUMN CLAUSE CASE" for each clause of each case; so with the others.
 cases() {
@@ -71,4 +71,11 @@ END
 
 make_page >"$made"
 [ "${3-}" != --write ] || cp "$made" "$page"
-diff -u "$page" "$made" || { echo "make it anew: tests/docs/proofs.sh . $bin --write" && exit 1; }
+echo 1..1
+diff -u "$page" "$made" | sed 's/^/# /' >"$made.diff"
+if [ -s "$made.diff" ]; then
+    printf '%s\n' "not ok 1 - docs/proofs.md is what the tests say of themselves" "# make it anew: tests/docs/proofs.sh . $bin --write"
+    cat "$made.diff"
+    exit 1
+fi
+echo "ok 1 - docs/proofs.md is what the tests say of themselves"

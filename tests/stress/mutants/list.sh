@@ -432,8 +432,8 @@ mutant 66 "the process can be ended after the release was sent" "test_engine_dea
 
 mutant 67 "a claim that was adopted or handed on does not end the process" "test_engine_deadman" \
     "test_engine_deadman --filter '*/C25_a*is_armed'" \
-    core/hold/deadman.c "    if (lock->kill_end == NULL)
+    core/hold/deadman.c "    if (lock->kill_end == NULL || lock->kill_disarmed)
         return;
-    dl_schedule_set(" "    if (lock->kill_end == NULL || lock->claim->handoffs > 0)
+    dl_schedule_set(" "    if (lock->kill_end == NULL || lock->kill_disarmed || lock->claim->handoffs > 0)
         return;
     dl_schedule_set("
