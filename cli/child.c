@@ -194,8 +194,8 @@ static int entry_signal(const struct proc_stat *seen, int n)
     return error;
 }
 
-/* From now on this process becomes the parent of each descendant whose parent ends. Those that it
- * has now do not count. 0 or an errno; after 0: descendants_fini. */
+/* From now on this process becomes the parent of each descendant whose parent ends. Its present
+ * children do not count. 0 or an errno; after 0: descendants_fini. */
 static int descendants_init(struct descendants *descendants)
 {
     siginfo_t info = {0};

@@ -44,8 +44,8 @@ bool tty_is_lent(const struct tty *tty, pid_t group);
 void tty_take_back(const struct tty *tty, pid_t group, bool restore);
 
 /*
- * The processes that this process and its children have started, in whatever group
- * or session they are. A process whose parent has ended becomes a child of this one, so that no
+ * The processes that this process and its children have started, in any group and
+ * session. A process whose parent has ended becomes a child of this one, so that no
  * descendant gets out of sight. Processes that another service starts on request (at, cron,
  * systemd-run, a container engine, a running tmux) are none.
  *
@@ -56,8 +56,8 @@ struct descendants {
     pid_t kept; /* a child that its owner reaps; 0: none */
     pid_t init; /* of contain.h; 0: none. It counts as none of them, and its children do */
 
-    size_t living;  /* those that had not ended */
-    size_t refused; /* of these: those of another user, which the signal does not reach */
+    size_t living;  /* processes that had not ended */
+    size_t refused; /* of these: processes of another user, which the signal does not reach */
     struct proc_stat stubborn; /* the first of the refused */
 
     struct proc_stat

@@ -243,7 +243,7 @@ static void *listener_main(void *arg)
     while (fds[1].revents == 0) {
         int n;
 
-        descendants_reap(0); /* at first, those that ended before this program was executed */
+        descendants_reap(0); /* at first, children that ended before the exec of this program */
         (void)poll(fds, 2, -1);
         while ((n = signals_next(&watch->signals)) != 0) {
             if (n == SIGCHLD)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * contain.h - a PID namespace of its own for the command: the end of its first process (the init)
- * ends each process in it, whatever its group, session or parent. The init is no part of the
- * command: it reaps, and dies with this process.
+ * contain.h - a PID namespace for the command alone: the end of its first process (the init) ends
+ * all processes in the namespace. Group, session and parent do not matter. The init is no part of
+ * the command: the init reaps, and dies with this process.
  *
  * A user that may not make such a namespace makes it in a user namespace of its own, in which only
  * this user and its group have numbers.
